@@ -1,0 +1,68 @@
+/** @module The contract of a content-addressed store. Contracts of providers are checked by `checkCas`. */
+
+declare const cidBrand: unique symbol;
+
+/**
+ * The text of a BLAKE3 CIDv1 (59 characters), the address of a blob: raw (`bafkr4i…`, what puts return) or DRISL
+ * (`bafyr4i…`, manifests). A store goes by the digest alone. Made only by `parseCid` and the hashing functions.
+ */
+export type Cid = string & { readonly [cidBrand]: true };
+
+/** Bounds of a transfer. */
+export interface Limits {
+  /** More bytes than this are refused with `too_large`. Default: no bound. */
+  readonly maxBytes?: number;
+  /** Another number of bytes is refused with `invalid_request`. */
+  readonly expectedLength?: number;
+  /** Another address is refused with `cid_mismatch`, and nothing is stored (puts only). */
+  readonly expectedCid?: Cid;
+  readonly signal?: AbortSignal;
+}
+
+/** A blob on its way out. */
+export interface BlobBody {
+  /** Bytes of the whole blob, when the store knows it without reading. */
+  readonly length: number | null;
+  /** The bytes. The stream errors with `integrity` instead of delivering its last bytes when they do not match. */
+  readonly stream: ReadableStream<Uint8Array>;
+}
+
+/**
+ * A store of blobs by address. Absence is null, bytes that do not match are `integrity`, a storage failure is
+ * `unavailable`. A blob is found by its digest. What was put is durable when the call returns, and a put of bytes
+ * whose stored object is damaged repairs it.
+ */
+export interface Cas {
+  /** Whether the store holds the blob; its bytes are not checked. */
+  has(cid: Cid): Promise<boolean>;
+  /** Those of `cids` that are lacking, in order, repeats kept. */
+  missing(cids: readonly Cid[]): Promise<Cid[]>;
+  /** Store `data`. */
+  put(data: Uint8Array): Promise<Cid>;
+  /** The checked bytes, or null. */
+  get(cid: Cid): Promise<Uint8Array | null>;
+  /** Store a stream in one pass. On any failure nothing is stored. */
+  putStream(source: ReadableStream<Uint8Array>, limits?: Limits): Promise<Cid>;
+  /** The blob as a stream that checks itself, or null. */
+  getStream(cid: Cid, limits?: Limits): Promise<BlobBody | null>;
+  /** Store the file at `path`. */
+  putFile(path: string): Promise<Cid>;
+  /** Write the blob to a temporary file beside `path`, check it, and rename it there; its length, or null. */
+  getFile(cid: Cid, path: string): Promise<number | null>;
+}
+
+/** What a store says of itself, for `cas status`. */
+export interface Usage {
+  readonly blobs: number;
+  /** Stored bytes (compressed). */
+  readonly bytes: number;
+}
+
+/** A store that can count and check what it holds. */
+export interface Upkeep {
+  usage(): Promise<Usage>;
+  /** Every blob held. */
+  list(): AsyncIterable<Cid>;
+  /** Read and hash the blob. */
+  integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt">;
+}
