@@ -1,0 +1,5 @@
+/** @module The door of `lib/home`: errors, ports and their real adapters, paths, config, and safe relative paths. */
+
+export * from "./errors.ts";
+export type * from "./ports.ts";
+export * from "./safe_path.ts";
