@@ -1,0 +1,59 @@
+/** @module The files that blobs come from and go to, outside a store. */
+
+import { SubletError } from "../home/mod.ts";
+
+/** A failure of the file system as `unavailable`, or as `not_found` when `missing` says that absence is the caller's. */
+export function fileError(
+  error: unknown,
+  what: string,
+  missing: "not_found" | "unavailable",
+): SubletError {
+  if (error instanceof SubletError) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  if (error instanceof Deno.errors.NotFound) {
+    return new SubletError(missing, `${what}: ${reason}. Check the path`, { cause: error });
+  }
+  return new SubletError(
+    "unavailable",
+    `${what}: ${reason}. Check its permissions, the free space and the limit of open files, then try again`,
+    { cause: error },
+  );
+}
+
+/** All bytes of the file at `path`; `not_found` when there is none, `unavailable` when it cannot be read. */
+export async function readSource(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  try {
+    return await Deno.readFile(path);
+  } catch (error) {
+    throw fileError(error, `cannot read ${path}`, "not_found");
+  }
+}
+
+/**
+ * Write `source` to a temporary file beside `path` and rename it there; the number of bytes. On a failure `path` is
+ * as it was and nothing is left beside it.
+ */
+export async function writeBeside(
+  path: string,
+  source: ReadableStream<Uint8Array>,
+): Promise<number> {
+  const temporary = `${path}.${crypto.randomUUID()}.tmp`;
+  let made = false;
+  try {
+    using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o644 });
+    made = true;
+    let length = 0;
+    for await (const part of source) {
+      length += part.length;
+      for (let at = 0; at < part.length;) at += await file.write(part.subarray(at));
+    }
+    await Deno.rename(temporary, path);
+    made = false;
+    return length;
+  } catch (error) {
+    throw fileError(error, `cannot write ${path}`, "not_found");
+  } finally {
+    if (made) await Deno.remove(temporary).catch(() => {});
+    if (!source.locked) await source.cancel().catch(() => {});
+  }
+}

@@ -1,0 +1,77 @@
+/** @module The `memory` provider: blobs in a map, for tests and for stores that need not outlive the process. */
+
+import { cidOf, nameToCid, objectName } from "./cid.ts";
+import type { BlobBody, Cas, Cid, Limits, Upkeep, Usage } from "./contract.ts";
+import { readSource, writeBeside } from "./files.ts";
+import { checkAddress, checkLength } from "./limits.ts";
+import { collect, streamOf } from "./streams.ts";
+
+/** A store that forgets everything with its process. */
+class MemoryCas implements Cas, Upkeep {
+  readonly #blobs = new Map<string, Uint8Array>();
+
+  has(cid: Cid): Promise<boolean> {
+    return Promise.resolve(this.#blobs.has(objectName(cid)));
+  }
+
+  missing(cids: readonly Cid[]): Promise<Cid[]> {
+    return Promise.resolve(cids.filter((cid) => !this.#blobs.has(objectName(cid))));
+  }
+
+  put(data: Uint8Array): Promise<Cid> {
+    const copy = data.slice();
+    const cid = cidOf(copy);
+    this.#blobs.set(objectName(cid), copy);
+    return Promise.resolve(cid);
+  }
+
+  get(cid: Cid): Promise<Uint8Array | null> {
+    return Promise.resolve(this.#blobs.get(objectName(cid))?.slice() ?? null);
+  }
+
+  async putStream(source: ReadableStream<Uint8Array>, limits: Limits = {}): Promise<Cid> {
+    const data = await collect(source, limits);
+    const cid = cidOf(data);
+    checkAddress(cid, limits);
+    this.#blobs.set(objectName(cid), data);
+    return cid;
+  }
+
+  async getStream(cid: Cid, limits: Limits = {}): Promise<BlobBody | null> {
+    const data = await this.get(cid);
+    if (data === null) return null;
+    checkLength(data.length, limits, cid);
+    return { length: data.length, stream: streamOf(data) };
+  }
+
+  async putFile(path: string): Promise<Cid> {
+    return await this.put(await readSource(path));
+  }
+
+  async getFile(cid: Cid, path: string): Promise<number | null> {
+    const body = await this.getStream(cid);
+    return body === null ? null : await writeBeside(path, body.stream);
+  }
+
+  usage(): Promise<Usage> {
+    let bytes = 0;
+    for (const blob of this.#blobs.values()) bytes += blob.length;
+    return Promise.resolve({ blobs: this.#blobs.size, bytes });
+  }
+
+  async *list(): AsyncIterable<Cid> {
+    for (const name of this.#blobs.keys()) {
+      const cid = nameToCid(name);
+      if (cid !== null) yield cid;
+    }
+  }
+
+  async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
+    return await this.has(cid) ? "ok" : "missing";
+  }
+}
+
+/** A fresh store in memory. */
+export function openMemory(): Cas & Upkeep {
+  return new MemoryCas();
+}

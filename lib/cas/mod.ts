@@ -1,0 +1,18 @@
+/** @module The door of `lib/cas`: addresses of blobs, the contract of a store, and its providers. */
+
+export type { BlobBody, Cas, Cid, Limits, Upkeep, Usage } from "./contract.ts";
+export {
+  cidBytes,
+  cidOf,
+  cidOfDigest,
+  digestOf,
+  drislCid,
+  isCid,
+  isDrisl,
+  nameToCid,
+  objectName,
+  parseCid,
+  rawCid,
+  sameBlob,
+} from "./cid.ts";
+export { openMemory } from "./memory.ts";
