@@ -1,6 +1,12 @@
 /** @module The SQLite driver of the database port, on `node:sqlite`. */
 
-import type { Db } from "./port.ts";
+import { SubletError } from "../home/mod.ts";
+import { Connection } from "./connection.ts";
+import { migrate, type Migration, migrations } from "./migrations.ts";
+import type { Db, Tx } from "./port.ts";
+import { ReadLane } from "./read_lane.ts";
+import { isBusy } from "./sqlite_error.ts";
+import { WriteLane } from "./write_lane.ts";
 
 /** How a database is opened. */
 export interface SqliteOptions {
@@ -8,13 +14,107 @@ export interface SqliteOptions {
   readonly migrations?: boolean;
 }
 
-/** A database of SQLite. */
-export interface SqliteDb extends Db {
-  /** Whether another connection changed the database since the last call. */
-  changedElsewhere(): boolean;
+/** How often opening is tried while another process is making the same database. */
+const OPEN_TRIES = 10;
+
+/**
+ * Open the database at `path`, made if it is missing (readable by its owner only), or a new one with `:memory:`.
+ * Throws `unavailable`, with what to do, when it cannot be used.
+ */
+export async function openSqlite(path: string, options: SqliteOptions = {}): Promise<Db> {
+  const list = options.migrations === false ? [] : await migrations();
+  for (let left = OPEN_TRIES - 1;; left--) {
+    try {
+      return await openOnce(path, list);
+    } catch (error) {
+      const cause = error instanceof SubletError ? error.cause : error;
+      if (left === 0 || !isBusy(cause)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
 }
 
-/** Open the database at `path`, or a new one in memory. */
-export function openSqlite(_path: string, _options: SqliteOptions = {}): Promise<SqliteDb> {
-  return Promise.reject(new Error("not here yet"));
+async function openOnce(path: string, list: readonly Migration[]): Promise<Db> {
+  const inMemory = path === ":memory:";
+  if (!inMemory) await makePrivate(path);
+  const writer = new Connection(path, false);
+  let reader: Connection | null = null;
+  try {
+    // FULL: a commit that was answered survives a power cut. The WAL's file is cut back after a burst.
+    writer.exec(
+      "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; " +
+        "PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY",
+    );
+    if (list.length > 0) migrate(writer, path, list);
+    if (!inMemory) reader = new Connection(path, true);
+    return new SqliteDb(path, writer, reader);
+  } catch (error) {
+    reader?.close();
+    writer.close();
+    throw error;
+  }
+}
+
+/** Make the file with mode 0600, or take group and others off one that is there. */
+async function makePrivate(path: string): Promise<void> {
+  try {
+    const file = await Deno.open(path, { create: true, append: true, mode: 0o600 });
+    file.close();
+    if (Deno.build.os !== "windows") await Deno.chmod(path, 0o600);
+  } catch (error) {
+    // SQLite itself says what is wrong with a file that is read-only, a directory, or not to be made.
+    if (error instanceof Deno.errors.NotCapable) throw error;
+  }
+}
+
+class SqliteDb implements Db {
+  readonly #path: string;
+  readonly #writer: Connection;
+  readonly #reader: Connection | null;
+  readonly #writes: WriteLane;
+  readonly #reads: ReadLane | null;
+  #closed: Promise<void> | null = null;
+
+  constructor(path: string, writer: Connection, reader: Connection | null) {
+    this.#path = path;
+    this.#writer = writer;
+    this.#reader = reader;
+    this.#writes = new WriteLane(writer);
+    this.#reads = reader === null ? null : new ReadLane(reader);
+  }
+
+  write<T>(body: (tx: Tx) => Promise<T>): Promise<T> {
+    return this.#closed === null ? this.#writes.add(body, true) : this.#refuse();
+  }
+
+  read<T>(body: (tx: Tx) => Promise<T>): Promise<T> {
+    if (this.#closed !== null) return this.#refuse();
+    return this.#reads === null ? this.#writes.add(body, false) : this.#reads.add(body);
+  }
+
+  dataVersion(): number {
+    if (this.#closed !== null) throw this.#closedError();
+    return this.#writer.dataVersion();
+  }
+
+  /** Ends what is queued, then closes. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#closed ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
+    await this.#reads?.drained();
+    await this.#writes.drained();
+    // The last connection to close checkpoints the WAL and removes it: that must be the one that may write.
+    this.#reader?.close();
+    this.#writer.close();
+  }
+
+  #refuse(): Promise<never> {
+    return Promise.reject(this.#closedError());
+  }
+
+  #closedError(): SubletError {
+    return new SubletError("unavailable", `the database ${this.#path} is closed`);
+  }
 }

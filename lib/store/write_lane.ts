@@ -1,0 +1,164 @@
+/** @module The write lane: the bodies of one tick run in one transaction and are answered after its commit. */
+
+import { SubletError } from "../home/mod.ts";
+import { BodyRunner, BodyTx } from "./body.ts";
+import type { Connection } from "./connection.ts";
+import type { Tx } from "./port.ts";
+
+interface Entry {
+  readonly body: (tx: Tx) => Promise<unknown>;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+  /** Whether it may change something: only a database in memory sends its reads here. */
+  readonly writes: boolean;
+}
+
+/** How a body ended, before the commit. */
+type Outcome = { readonly tx: BodyTx; readonly value: unknown } | { readonly error: unknown };
+
+/** Runs the transactions of the one connection that writes. */
+export class WriteLane {
+  readonly #connection: Connection;
+  readonly #runner = new BodyRunner();
+  readonly #begin: () => void;
+  readonly #commit: () => void;
+  readonly #rollback: () => void;
+  readonly #savepoint: () => void;
+  readonly #rollbackTo: () => void;
+  readonly #queryOnly: readonly [() => void, () => void];
+  #queue: Entry[] = [];
+  #scheduled = false;
+  #idle: (() => void)[] = [];
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+    this.#begin = connection.control("BEGIN IMMEDIATE");
+    this.#commit = connection.control("COMMIT");
+    this.#rollback = connection.control("ROLLBACK");
+    // Savepoints of one name nest; the COMMIT releases those that are left.
+    this.#savepoint = connection.control("SAVEPOINT body");
+    this.#rollbackTo = connection.control("ROLLBACK TO body");
+    this.#queryOnly = [
+      connection.control("PRAGMA query_only = 0"),
+      connection.control("PRAGMA query_only = 1"),
+    ];
+  }
+
+  /** Queue `body` for the next transaction. */
+  add<T>(body: (tx: Tx) => Promise<T>, writes: boolean): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({
+        body,
+        resolve: resolve as (value: unknown) => void,
+        reject,
+        writes,
+      });
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when nothing is queued or running. */
+  drained(): Promise<void> {
+    if (!this.#scheduled) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(async () => {
+      const batch = this.#queue;
+      this.#queue = [];
+      await this.#transact(batch);
+      this.#scheduled = false;
+      if (this.#queue.length > 0) this.#schedule();
+      else for (const done of this.#idle.splice(0)) done();
+    });
+  }
+
+  async #transact(batch: readonly Entry[]): Promise<void> {
+    let outcomes: Outcome[];
+    try {
+      this.#begin();
+      outcomes = await this.#runAll(batch);
+      this.#commit();
+    } catch (error) {
+      this.#undo();
+      for (const { reject } of batch) reject(error);
+      return;
+    }
+    settle(batch, outcomes);
+  }
+
+  async #runAll(batch: readonly Entry[]): Promise<Outcome[]> {
+    const outcomes: Outcome[] = [];
+    for (const entry of batch) {
+      const outcome = await this.#runOne(entry, batch.length === 1);
+      outcomes.push(outcome);
+      if (!this.#connection.inTransaction) {
+        throw "error" in outcome && outcome.error instanceof SubletError ? outcome.error : lost();
+      }
+    }
+    return outcomes;
+  }
+
+  async #runOne(entry: Entry, alone: boolean): Promise<Outcome> {
+    if (!entry.writes) return await this.#runRead(entry);
+    const tx = new BodyTx(this.#connection, alone ? nothing : this.#savepoint);
+    try {
+      return { tx, value: await this.#runner.run(entry.body, tx) };
+    } catch (error) {
+      if (tx.changed && this.#connection.inTransaction) {
+        if (alone) {
+          this.#rollback();
+          this.#begin();
+        } else this.#rollbackTo();
+      }
+      return { error };
+    }
+  }
+
+  async #runRead(entry: Entry): Promise<Outcome> {
+    const tx = new BodyTx(this.#connection, null);
+    const [off, on] = this.#queryOnly;
+    on();
+    try {
+      return { tx, value: await this.#runner.run(entry.body, tx) };
+    } catch (error) {
+      return { error };
+    } finally {
+      off();
+    }
+  }
+
+  #undo(): void {
+    if (this.#connection.inTransaction) this.#rollback();
+  }
+}
+
+function nothing(): void {}
+
+function lost(): SubletError {
+  return new SubletError(
+    "unavailable",
+    "the database undid the whole transaction after a failure: nothing was stored. Try again",
+  );
+}
+
+/** Answer the bodies of a transaction that was committed, in order. */
+function settle(batch: readonly Entry[], outcomes: readonly Outcome[]): void {
+  outcomes.forEach((outcome, index) => {
+    const entry = batch[index];
+    if (entry === undefined) return;
+    if ("error" in outcome) return entry.reject(outcome.error);
+    for (const done of outcome.tx.committed) {
+      try {
+        done();
+      } catch (error) {
+        // What was written is durable, so the writer is answered; the fault is the callback's own.
+        reportError(error);
+      }
+    }
+    entry.resolve(outcome.value);
+  });
+}
