@@ -24,6 +24,7 @@ export class WriteLane {
   readonly #commit: () => void;
   readonly #rollback: () => void;
   readonly #savepoint: () => void;
+  readonly #release: () => void;
   readonly #rollbackTo: () => void;
   readonly #queryOnly: readonly [() => void, () => void];
   #queue: Entry[] = [];
@@ -35,8 +36,8 @@ export class WriteLane {
     this.#begin = connection.control("BEGIN IMMEDIATE");
     this.#commit = connection.control("COMMIT");
     this.#rollback = connection.control("ROLLBACK");
-    // Savepoints of one name nest; the COMMIT releases those that are left.
     this.#savepoint = connection.control("SAVEPOINT body");
+    this.#release = connection.control("RELEASE body");
     this.#rollbackTo = connection.control("ROLLBACK TO body");
     this.#queryOnly = [
       connection.control("PRAGMA query_only = 0"),
@@ -106,13 +107,19 @@ export class WriteLane {
     if (!entry.writes) return await this.#runRead(entry);
     const tx = new BodyTx(this.#connection, alone ? nothing : this.#savepoint);
     try {
-      return { tx, value: await this.#runner.run(entry.body, tx) };
+      const value = await this.#runner.run(entry.body, tx);
+      // Left open they would nest, and every page that is written would be looked up in each.
+      if (tx.changed && !alone) this.#release();
+      return { tx, value };
     } catch (error) {
       if (tx.changed && this.#connection.inTransaction) {
         if (alone) {
           this.#rollback();
           this.#begin();
-        } else this.#rollbackTo();
+        } else {
+          this.#rollbackTo();
+          this.#release();
+        }
       }
       return { error };
     }
