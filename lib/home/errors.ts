@@ -36,6 +36,7 @@ export const ERRORS = {
   not_sent: { status: 409, exit: EXIT.conflict },
   dismissed: { status: 409, exit: EXIT.refused },
   superseded: { status: 409, exit: EXIT.refused },
+  unknown_worker: { status: 409, exit: EXIT.conflict },
   length_required: { status: 411, exit: EXIT.usage },
   other_cas: { status: 412, exit: EXIT.refused },
   too_large: { status: 413, exit: EXIT.refused },

@@ -16,6 +16,8 @@ export interface WorkerInfo {
   /** This process, and the dead one of the same home that it succeeds. */
   readonly incarnation: string;
   readonly succeeds: string | null;
+  /** It takes exactly one lease, and the server grants it no second. Default false. */
+  readonly once?: boolean;
 }
 
 /** What a worker learns when it registers. */
@@ -30,7 +32,8 @@ export interface Registration {
  * The calls of a worker, each one try: it answers, or rejects with a typed error. `unreachable`, `unavailable` and
  * `busy` may be tried again with the same arguments. `stale_lease`, `not_addressed`, `missing_blobs` and `not_sent`
  * concern that call's lease alone. `dismissed`, `unauthenticated`, `permission_denied`, `reserved`, `protocol`,
- * `other_cas` and `superseded` end the worker. Anything else fails that call alone.
+ * `other_cas` and `superseded` end the worker. `unknown_worker` asks it to register again. Anything else fails that
+ * call alone.
  */
 export interface LeaseClient {
   register(info: WorkerInfo, signal?: AbortSignal): Promise<Registration>;

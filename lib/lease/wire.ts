@@ -129,3 +129,5 @@ export const refusalBody = z.object({ error: z.string().optional(), detail: z.un
 /** Headers by which a worker process of ours says which one it is, and which dead one it succeeds. Ours. */
 export const INCARNATION_HEADER = "sublet-incarnation";
 export const SUCCEEDS_HEADER = "sublet-succeeds";
+/** Header `1` of `register`: this worker takes exactly one lease, which the server enforces. Ours. */
+export const ONCE_HEADER = "sublet-once";
