@@ -16,3 +16,14 @@ export {
   sameBlob,
 } from "./cid.ts";
 export { openMemory } from "./memory.ts";
+export {
+  decodeManifest,
+  encodeManifest,
+  type Entry,
+  type FileEntry,
+  isLink,
+  type LinkEntry,
+  type Manifest,
+  putManifest,
+  readManifest,
+} from "./manifest.ts";
