@@ -15,6 +15,7 @@ export {
   rawCid,
   sameBlob,
 } from "./cid.ts";
+export { blake3, createHasher, type Hasher } from "./blake3.ts";
 export { openMemory } from "./memory.ts";
 export {
   decodeManifest,
