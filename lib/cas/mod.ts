@@ -28,3 +28,14 @@ export {
   putManifest,
   readManifest,
 } from "./manifest.ts";
+export {
+  changedPaths,
+  materialise,
+  type MaterialiseOptions,
+  type NewLink,
+  type Placed,
+  type PlacedFile,
+} from "./materialise.ts";
+export { type Shared, SharedInputs } from "./shared_inputs.ts";
+export { SeenFiles, type StoredTree, storeTree, type StoreTreeOptions } from "./store_tree.ts";
+export { each } from "./each.ts";

@@ -1,0 +1,168 @@
+/** @module The files of a manifest in a checkout, as read-only shared copies, and whether they stayed what they were. */
+
+import { dirname, join } from "node:path";
+import { lstatBeneath, mkdirBeneath, safeRelative, SubletError } from "../home/mod.ts";
+import { sameBlob } from "./cid.ts";
+import type { Cid } from "./contract.ts";
+import { each } from "./each.ts";
+import { fileError } from "./files.ts";
+import { hashFile } from "./hash_file.ts";
+import { type Entry, type FileEntry, isLink, type LinkEntry, type Manifest } from "./manifest.ts";
+import { type SharedInputs, sharedMode, sharedTime } from "./shared_inputs.ts";
+import { readStamp, sameStamp, type Stamp } from "./stamp.ts";
+
+/** Files that are made at once. */
+const WIDTH = 16;
+
+/** A symbolic link to make. */
+export interface NewLink {
+  readonly target: string;
+  /** Absolute; its directory is there and it is not. */
+  readonly path: string;
+}
+
+/** How a tree is put in place. */
+export interface MaterialiseOptions {
+  /** What it is, for errors. Default `manifest`. */
+  readonly what?: string;
+  /** Makes symbolic links. Default: this process does, which needs permission to write anywhere. */
+  readonly makeLinks?: (links: readonly NewLink[]) => Promise<void>;
+  readonly signal?: AbortSignal;
+}
+
+/** A tree that is in place. */
+export interface Placed {
+  readonly root: string;
+  readonly files: readonly PlacedFile[];
+  /** Blobs whose shared copy was not what it had been, and was made again. */
+  readonly rebuilt: readonly Cid[];
+}
+
+/** A thing that was put in place; what was there before is not among them. */
+export interface PlacedFile {
+  /** Relative to {@linkcode Placed.root}. */
+  readonly path: string;
+  readonly entry: Entry;
+  /** Null for a symbolic link. */
+  readonly stamp: Stamp | null;
+}
+
+/**
+ * Put the files of `manifest` at `path` beneath `root`: hard links to the shared copies, else copies of them. What is
+ * there already stays. Throws `unsafe_path` where a directory on the way is a link, `not_found` when the store lacks a
+ * blob.
+ */
+export async function materialise(
+  manifest: Manifest,
+  root: string,
+  path: string,
+  shared: SharedInputs,
+  options: MaterialiseOptions = {},
+): Promise<Placed> {
+  const what = options.what ?? "manifest";
+  const files: PlacedFile[] = [];
+  const rebuilt: Cid[] = [];
+  const links: { entry: LinkEntry; path: string }[] = [];
+  const made = new Set<string>();
+  mkdirBeneath(root, safeRelative(path, what), { what, mode: 0o755 });
+  await each(manifest.entries, WIDTH, async (entry) => {
+    options.signal?.throwIfAborted();
+    const relative = `${path}/${entry.path}`;
+    const directory = dirname(relative);
+    if (!made.has(directory)) {
+      mkdirBeneath(root, directory, { what, mode: 0o755 });
+      made.add(directory);
+    }
+    if (lstatBeneath(root, relative, { what }) !== null) return;
+    if (isLink(entry)) {
+      links.push({ entry, path: relative });
+      return;
+    }
+    const { stamp, made: remade } = await place(entry, shared, join(root, relative));
+    if (remade) rebuilt.push(entry.blob);
+    files.push({ path: relative, entry, stamp });
+  });
+  await (options.makeLinks ?? makeLinks)(
+    links.map(({ entry, path }) => ({ target: entry.link, path: join(root, path) })),
+  );
+  for (const { entry, path } of links) files.push({ path, entry, stamp: null });
+  return { root, files, rebuilt };
+}
+
+/**
+ * Make `target` the same file as `entry`'s shared copy, or a copy of it. A shared copy that another job has replaced,
+ * or that was evicted, meanwhile is asked for once more.
+ */
+async function place(
+  entry: FileEntry,
+  shared: SharedInputs,
+  target: string,
+): Promise<{ stamp: Stamp; made: boolean }> {
+  let made = false;
+  for (let attempt = 1;; attempt++) {
+    const source = await shared.copy(entry);
+    made ||= source.rebuilt;
+    const linked = await link(source.path, target);
+    if (!linked && await readStamp(source.path) !== null) await copy(entry, source.path, target);
+    const stamp = await readStamp(target);
+    if (stamp !== null && (!linked || sameStamp(stamp, source.stamp))) return { stamp, made };
+    if (attempt === 2) {
+      throw new SubletError(
+        "integrity",
+        `${target} is not the shared copy of ${entry.blob}: another job changes it. Try again`,
+      );
+    }
+    if (stamp !== null) await Deno.remove(target);
+  }
+}
+
+/** Whether a hard link could be made. */
+async function link(source: string, target: string): Promise<boolean> {
+  try {
+    await Deno.link(source, target);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.AlreadyExists) {
+      throw fileError(error, `cannot make ${target}`, "unavailable");
+    }
+    // Another device, too many links, or a file system without hard links.
+    return false;
+  }
+}
+
+async function copy(entry: FileEntry, source: string, target: string): Promise<void> {
+  try {
+    await Deno.copyFile(source, target);
+    await Deno.utime(target, sharedTime(entry), sharedTime(entry));
+    await Deno.chmod(target, sharedMode(entry.mode));
+  } catch (error) {
+    throw fileError(error, `cannot make ${target}`, "unavailable");
+  }
+}
+
+async function makeLinks(links: readonly NewLink[]): Promise<void> {
+  for (const { target, path } of links) await Deno.symlink(target, path);
+}
+
+/** The paths of `placed` that are no longer what was put there: changed, removed, or replaced by other content. */
+export async function changedPaths(placed: Placed): Promise<string[]> {
+  const changed: string[] = [];
+  await each(placed.files, WIDTH, async (file) => {
+    if (!await isAsPlaced(placed.root, file)) changed.push(file.path);
+  });
+  return changed.sort();
+}
+
+async function isAsPlaced(root: string, file: PlacedFile): Promise<boolean> {
+  const path = join(root, file.path);
+  try {
+    if (isLink(file.entry)) return await Deno.readLink(path) === file.entry.link;
+    const stamp = await readStamp(path);
+    if (stamp === null) return false;
+    if (file.stamp !== null && sameStamp(stamp, file.stamp)) return true;
+    return stamp.size === file.entry.size && sameBlob(await hashFile(path), file.entry.blob);
+  } catch {
+    // Whatever cannot be read there any more is not what was put there.
+    return false;
+  }
+}
