@@ -7,3 +7,18 @@ export * from "./paths.ts";
 export { systemClock } from "./system_clock.ts";
 export { systemIds } from "./system_ids.ts";
 export { logLine, nullLog, stderrLog } from "./stderr_log.ts";
+export {
+  BeneathFile,
+  type BeneathOptions,
+  lstatBeneath,
+  mkdirBeneath,
+  openBeneath,
+  removeBeneath,
+  writeBeneath,
+  type WriteOptions,
+} from "./beneath.ts";
+export { type Address, addressOf, formatAddress, isLoopback, parseAddress } from "./address.ts";
+export * from "./config.ts";
+export { ConfigError, parseTable } from "./config_error.ts";
+export { POOL_NAME } from "./config_schema.ts";
+export { nearest } from "./nearest.ts";

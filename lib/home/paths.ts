@@ -4,11 +4,8 @@ import { createHash } from "node:crypto";
 import { join, resolve } from "node:path";
 import { SubletError } from "./errors.ts";
 
-/** Reads an environment variable. */
-export type Env = (name: string) => string | undefined;
-
-/** The process's environment. */
-export const processEnv: Env = (name) => Deno.env.get(name);
+/** Environment variables, by name. */
+export type Env = Readonly<Record<string, string | undefined>>;
 
 /** Absolute paths of a home. */
 export interface HomePaths {
@@ -36,10 +33,10 @@ export interface HomePaths {
 const SUN_PATH = Deno.build.os === "linux" ? 107 : 103;
 
 /** The home directory: `SUBLET_HOME`, else `~/.sublet`. Absolute. Throws `config` when neither can be known. */
-export function homeDir(env: Env = processEnv): string {
-  const given = env("SUBLET_HOME");
+export function homeDir(env: Env = Deno.env.toObject()): string {
+  const given = env.SUBLET_HOME;
   if (given !== undefined && given !== "") return resolve(given);
-  const user = env("HOME") ?? env("USERPROFILE");
+  const user = env.HOME ?? env.USERPROFILE;
   if (user === undefined || user === "") {
     throw new SubletError("config", "neither SUBLET_HOME nor HOME is set: set SUBLET_HOME");
   }
@@ -77,7 +74,6 @@ export async function makeHome(home: string): Promise<HomePaths> {
   try {
     await Deno.mkdir(paths.root, { recursive: true, mode: 0o700 });
     await Deno.mkdir(paths.tmp, { recursive: true, mode: 0o700 });
-    if (Deno.build.os !== "windows") await Deno.chmod(paths.root, 0o700);
   } catch (error) {
     throw new SubletError(
       "config",
