@@ -1,7 +1,7 @@
 /** @module The files of a manifest in a checkout, as read-only shared copies, and whether they stayed what they were. */
 
 import { dirname, join } from "node:path";
-import { lstatBeneath, mkdirBeneath, safeRelative, SubletError } from "../home/mod.ts";
+import { lstatBeneath, mkdirBeneath, SubletError } from "../home/mod.ts";
 import { sameBlob } from "./cid.ts";
 import type { Cid } from "./contract.ts";
 import { each } from "./each.ts";
@@ -48,8 +48,8 @@ export interface PlacedFile {
 }
 
 /**
- * Put the files of `manifest` at `path` beneath `root`: hard links to the shared copies, else copies of them. What is
- * there already stays. Throws `unsafe_path` where a directory on the way is a link, `not_found` when the store lacks a
+ * Put the files of `manifest` at `path` beneath `root`, or with an empty path in `root` itself: hard links to the shared
+ * copies, else copies of them. What is there already stays. Throws `unsafe_path` where a directory on the way is a link, `not_found` when the store lacks a
  * blob.
  */
 export async function materialise(
@@ -64,12 +64,12 @@ export async function materialise(
   const rebuilt: Cid[] = [];
   const links: { entry: LinkEntry; path: string }[] = [];
   const made = new Set<string>();
-  mkdirBeneath(root, safeRelative(path, what), { what, mode: 0o755 });
+  if (path !== "") mkdirBeneath(root, path, { what, mode: 0o755 });
   await each(manifest.entries, WIDTH, async (entry) => {
     options.signal?.throwIfAborted();
-    const relative = `${path}/${entry.path}`;
+    const relative = path === "" ? entry.path : `${path}/${entry.path}`;
     const directory = dirname(relative);
-    if (!made.has(directory)) {
+    if (directory !== "." && !made.has(directory)) {
       mkdirBeneath(root, directory, { what, mode: 0o755 });
       made.add(directory);
     }

@@ -39,7 +39,7 @@ const SAFE = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const READ = constants.O_RDONLY | SAFE;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | SAFE;
 
-/** A regular file that was opened for reading. Read it once, by one of its methods, or dispose of it. */
+/** A regular file that was opened for reading. Read it once, by `bytes` or `stream`, or dispose of it. */
 export class BeneathFile implements AsyncDisposable {
   readonly #handle: promises.FileHandle;
   /** Bytes, when it was opened. */
@@ -69,6 +69,11 @@ export class BeneathFile implements AsyncDisposable {
       at += chunk.length;
     }
     return all;
+  }
+
+  /** Read into `buffer` from byte `position` on; how many bytes, 0 at the end. It stays open. */
+  async readAt(buffer: Uint8Array, position: number): Promise<number> {
+    return (await this.#handle.read(buffer, 0, buffer.length, position)).bytesRead;
   }
 
   /** Its bytes as a stream, which closes it at its end, on an error, and when it is cancelled. */

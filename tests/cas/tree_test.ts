@@ -253,7 +253,7 @@ Deno.test("nothing is written through a link in the checkout", async () => {
   assert.deepEqual([...Deno.readDirSync(dir.join("outside"))], []);
 });
 
-for (const path of ["../x", "/tmp/x", "a/../../x", "", ".git/hooks"]) {
+for (const path of ["../x", "/tmp/x", "a/../../x", ".git/hooks"]) {
   Deno.test(`a tree is not put at ${JSON.stringify(path)}`, async () => {
     const { dir, put } = await setup();
     await using _ = dir;
@@ -261,6 +261,15 @@ for (const path of ["../x", "/tmp/x", "a/../../x", "", ".git/hooks"]) {
     assert.deepEqual([...Deno.readDirSync(dir.join("checkout"))], []);
   });
 }
+
+Deno.test("a tree is put into the root itself with an empty path", async () => {
+  const { dir, put } = await setup();
+  await using _ = dir;
+  const placed = await put("checkout", "");
+  assert.deepEqual(placed.files.map((file) => file.path).sort(), ["a.txt", "d/b.txt"]);
+  assert.equal(await Deno.readTextFile(dir.join("checkout/d/b.txt")), "hello");
+  assert.deepEqual(await changedPaths(placed), []);
+});
 
 Deno.test("a blob that is lacking, or has another size, is refused and leaves no copy", async () => {
   const { dir, cas, shared } = await setup();
