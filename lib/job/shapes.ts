@@ -50,7 +50,10 @@ export const source = z.object({
   /** Campaign id: the repo of record. */
   repo: z.int(),
   revision,
-  /** Name in the checkout to the manifest of its tree. */
+  /**
+   * Path in the checkout (a directory or a file) to the manifest of its tree. The manifest's paths are relative to the
+   * checkout's root, so each one is that path or starts with it: every link's manifest goes to the root.
+   */
   links: z.record(relativePath("links"), cidText).default({}),
   workspace: z.object({ place: relativePath("workspace"), manifest: cidText }).nullable().default(
     null,
