@@ -2,3 +2,25 @@
 
 export * from "./runner.ts";
 export * from "./shapes.ts";
+export {
+  campaignFiles,
+  campaignTemplate,
+  type NewFile,
+  writeNewFiles,
+} from "./campaign_template.ts";
+export { CAMPAIGN_FILES, type CampaignFile, checkCampaign, loadCampaign } from "./campaign_file.ts";
+export type { CampaignConfig, MetricConfig } from "./campaign_config.ts";
+export type { Campaign } from "./campaign_store.ts";
+export { lowerBound } from "./campaign_bootstrap.ts";
+export { compare, type Comparison, type Verdict, VERDICTS } from "./campaign_verdict.ts";
+export { EvaluationKind } from "./evaluation_kind.ts";
+export type { Queue, QueuedJob } from "./evaluation_queue.ts";
+export { type EvaluationRequest, MAX_REPEATS, MAX_REVISIONS } from "./evaluation_request.ts";
+export {
+  type Evaluation,
+  EVALUATION_STATES,
+  type EvaluationFilter,
+  type EvaluationState,
+  hasEnded,
+} from "./evaluation_store.ts";
+export { type CampaignRef, Evaluations, type EvaluationsDeps } from "./evaluations.ts";

@@ -68,6 +68,8 @@ export interface Repository {
   contains(revision: string, ancestor: string): Promise<boolean>;
   /** Those of `names` (paths) that `revision` does not hold. */
   untracked(revision: string, names: readonly string[]): Promise<string[]>;
+  /** Ids of the files and directories among `paths` that `revision` holds, by path: equal ids hold equal content. */
+  objects?(revision: string, paths: readonly string[]): Promise<Map<string, string>>;
   /** Keep `revision` under the ref `name` (`refs/…`), also when whatever named it is gone. */
   keep(revision: string, name: string): Promise<void>;
 
