@@ -1,0 +1,154 @@
+/** @module One lease on a worker, from the grant to its outcome. */
+
+import { isError, messageOf, SubletError } from "../home/mod.ts";
+import type { JobControl, JobHandle, JobRunner, Outcome } from "../job/mod.ts";
+import { endsWorker, type Held, isUnanswered, type WorkerCore } from "./worker_core.ts";
+import { Backoff, within } from "./worker_time.ts";
+import type { Grant } from "./wire.ts";
+
+/** How long one read of a job's description may take. */
+const READ_MS = 120_000;
+
+/** What a lease came to, and the job's JSON as far as it was read. */
+export interface Done {
+  readonly outcome: Outcome;
+  readonly job: unknown;
+}
+
+/** Run the job of `grant`, or take over what an earlier process of this worker left of it. Never rejects. */
+export async function runLease(
+  core: WorkerCore,
+  held: Held,
+  grant: Grant,
+  how: "run" | "recover",
+): Promise<Done> {
+  let job: unknown = null;
+  try {
+    job = await readJob(core, held, grant);
+    const runner = runnerOf(core, job);
+    const control = controlOf(core, held);
+    if (how === "recover") {
+      const { handle, started_at: startedAt } = grant;
+      return { outcome: await runner.recover(job, { handle, startedAt }, control), job };
+    }
+    if (control.stop.aborted) {
+      return { outcome: { lost: `not started: ${messageOf(control.stop.reason)}` }, job };
+    }
+    return { outcome: await runner.run(job, control), job };
+  } catch (error) {
+    core.log.event("lease.failed", { lease: held.lease, error });
+    return { outcome: { lost: messageOf(error) }, job };
+  }
+}
+
+/** The job's JSON, which went through the store. Tried until the store answers or the job must stop. */
+async function readJob(core: WorkerCore, held: Held, grant: Grant): Promise<unknown> {
+  const { signal } = held.stopper;
+  const backoff = new Backoff(core.ids);
+  while (true) {
+    try {
+      const get = () => core.options.cas.get(grant.job_cid);
+      const bytes = await within(core.clock, READ_MS, signal, "the read of the job", get);
+      if (bytes === null) {
+        throw new SubletError("not_found", `the CAS lacks the job ${grant.job_cid}`);
+      }
+      return parseJob(grant, bytes);
+    } catch (error) {
+      if (signal.aborted) throw new SubletError("cancelled", messageOf(signal.reason));
+      if (!isUnanswered(error)) throw error;
+      core.log.event("lease.job_unread", { lease: held.lease, error: messageOf(error) });
+      await core.clock.sleep(backoff.next(), signal);
+    }
+  }
+}
+
+function parseJob(grant: Grant, bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw new SubletError("invalid_body", `the job ${grant.job_cid} is no JSON`, { cause });
+  }
+}
+
+/** The runner of a job's kind. */
+export function runnerOf(core: WorkerCore, job: unknown): JobRunner {
+  const kind = kindOf(job);
+  const runner = core.options.runners.find((each) => each.kind === kind);
+  if (runner === undefined) {
+    const known = core.options.runners.map((each) => each.kind).join(", ");
+    throw new SubletError(
+      "invalid_body",
+      `this worker runs no job of kind ${JSON.stringify(kind)}, only: ${known}`,
+    );
+  }
+  return runner;
+}
+
+function kindOf(job: unknown): unknown {
+  return typeof job === "object" && job !== null && "kind" in job ? job.kind : null;
+}
+
+function controlOf(core: WorkerCore, held: Held): JobControl {
+  return {
+    lease: held.lease,
+    stop: held.stopper.signal,
+    started: (handle, sessionId) => started(core, held, handle, sessionId),
+  };
+}
+
+/**
+ * Tell the server where the job runs; false when the lease is stale. A job does not wait for a server that is away: it
+ * goes on while the server is told in the background, and is stopped if the lease turns out to be stale.
+ */
+async function started(
+  core: WorkerCore,
+  held: Held,
+  handle: JobHandle,
+  sessionId: string | null,
+): Promise<boolean> {
+  held.sessionId = sessionId ?? held.sessionId;
+  if (!await told(core, held, handle, sessionId)) void keepTelling(core, held, handle, sessionId);
+  return !held.stale;
+}
+
+/** One try; whether the server answered. */
+async function told(
+  core: WorkerCore,
+  held: Held,
+  handle: JobHandle,
+  sessionId: string | null,
+): Promise<boolean> {
+  if (held.stale) return true;
+  try {
+    await core.call(
+      "started",
+      core.timing.renew,
+      (signal) => core.client.started(held.lease, handle, sessionId, signal),
+    );
+    return true;
+  } catch (error) {
+    if (isError(error, "stale_lease")) {
+      held.stale = true;
+      core.stopJob(held, "the lease is stale: the server gave the job away");
+      return true;
+    }
+    if (endsWorker(error)) return true;
+    core.log.event("lease.started_untold", { lease: held.lease, error: messageOf(error) });
+    // Any other refusal is for good; the job goes on, and its report says where it ran.
+    return !isUnanswered(error) && !isError(error, "unknown_worker");
+  }
+}
+
+async function keepTelling(
+  core: WorkerCore,
+  held: Held,
+  handle: JobHandle,
+  sessionId: string | null,
+): Promise<void> {
+  const { signal } = core.over;
+  const backoff = new Backoff(core.ids);
+  do {
+    await core.clock.sleep(backoff.next(), signal);
+    if (signal.aborted || held.phase !== "running") return;
+  } while (!await told(core, held, handle, sessionId));
+}

@@ -1,0 +1,131 @@
+/** @module A worker reads what the server has for it: work, prompts, revokes, a drain. */
+
+import { isError, messageOf } from "../home/mod.ts";
+import { isUnanswered, type WorkerCore } from "./worker_core.ts";
+import { Backoff, markNow, since } from "./worker_time.ts";
+import { MAX_POLL_SECONDS, type Message } from "./wire.ts";
+
+/** How much longer than its own wait a long-poll may take. */
+const GRACE_SECONDS = 30;
+const QUEUED_SECONDS = 30;
+const NOT_HERE = "the job does not run on this worker, or takes no prompts";
+
+type Prompt = Extract<Message, { kind: "prompt" }>;
+
+/**
+ * The message loop. The cursor goes to the highest id that was read, but never past a prompt whose outcome the server
+ * does not know: what either side forgets in a crash is read again, and a prompt is delivered once by this process.
+ */
+export class MessageReader {
+  #after = 0;
+  /** Outcomes of prompts past the cursor, by id: null for delivered. */
+  readonly #outcomes = new Map<number, string | null>();
+  readonly #unanswered = new Set<number>();
+
+  constructor(private readonly core: WorkerCore) {}
+
+  /** Where the server says that this worker is. */
+  seek(cursor: number): void {
+    this.#after = cursor;
+    this.#outcomes.clear();
+    this.#unanswered.clear();
+  }
+
+  async loop(): Promise<void> {
+    const { core } = this;
+    const { clock, over: { signal } } = core;
+    const backoff = new Backoff(core.ids);
+    while (!signal.aborted) {
+      await core.registered.wait(signal);
+      if (signal.aborted) return;
+      const began = markNow(clock);
+      if (await this.#read()) {
+        backoff.reset();
+        continue;
+      }
+      // A server on its way down answers empty at once, and an unanswered prompt is read again at once.
+      if (since(clock, began) < MAX_POLL_SECONDS * 500) await clock.sleep(backoff.next(), signal);
+    }
+  }
+
+  /** One long-poll; whether it moved the cursor. */
+  async #read(): Promise<boolean> {
+    const { core } = this;
+    const after = this.#after;
+    try {
+      const page = await core.call(
+        "messages",
+        MAX_POLL_SECONDS + GRACE_SECONDS,
+        (signal) => core.client.messages(after, MAX_POLL_SECONDS, signal),
+      );
+      for (const message of page) await this.#take(message);
+      this.#advance(page);
+    } catch (error) {
+      if (!isUnanswered(error)) {
+        core.log.event("worker.messages_failed", { error: messageOf(error) });
+      }
+    }
+    return this.#after > after;
+  }
+
+  async #take(message: Message): Promise<void> {
+    const { core } = this;
+    switch (message.kind) {
+      case "work":
+        return core.mayAcquire.set();
+      case "drain":
+        return core.drain();
+      case "revoke": {
+        const held = core.held.get(message.lease);
+        if (held !== undefined) core.stopJob(held, "the server revoked the lease");
+        return;
+      }
+      case "prompt":
+        return await this.#prompt(message);
+    }
+  }
+
+  /** Deliver a prompt once, and say what became of it until the server knows. */
+  async #prompt({ id, lease, prompt }: Prompt): Promise<void> {
+    const { core } = this;
+    let outcome = this.#outcomes.get(id);
+    if (outcome === undefined) {
+      outcome = await this.#deliver(lease, prompt.text);
+      this.#outcomes.set(id, outcome);
+    }
+    const said = outcome;
+    this.#unanswered.add(id);
+    try {
+      await core.call(
+        "queued",
+        QUEUED_SECONDS,
+        (signal) => core.client.queued(id, said, signal),
+      );
+    } catch (error) {
+      if (isUnanswered(error)) return;
+      // Not addressed to this worker, or refused: nobody waits for this answer.
+      if (!isError(error, "not_addressed")) {
+        core.log.event("worker.prompt_unanswered", { message: id, error: messageOf(error) });
+      }
+      if (isError(error, "unknown_worker")) return;
+    }
+    this.#unanswered.delete(id);
+  }
+
+  async #deliver(lease: number, text: string): Promise<string | null> {
+    const { prompt } = this.core.options;
+    if (prompt === undefined || !this.core.held.has(lease)) return NOT_HERE;
+    try {
+      return await prompt(lease, text);
+    } catch (error) {
+      return messageOf(error);
+    }
+  }
+
+  #advance(page: readonly Message[]): void {
+    const highest = Math.max(this.#after, ...page.map((message) => message.id));
+    const lowest = Math.min(...this.#unanswered);
+    this.#after = Math.max(this.#after, Math.min(highest, lowest - 1));
+    for (const id of this.#outcomes.keys()) if (id <= this.#after) this.#outcomes.delete(id);
+  }
+}

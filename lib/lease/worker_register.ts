@@ -1,0 +1,130 @@
+/** @module A worker makes itself known, until the server answers: only a typed refusal ends that. */
+
+import { isError, messageOf, SubletError } from "../home/mod.ts";
+import { type Cid, cidOf } from "../cas/mod.ts";
+import type { Registration, WorkerInfo } from "./client.ts";
+import { UnexplainedStatus } from "./http_client_refusal.ts";
+import { workerPart } from "./spool.ts";
+import { endsWorker, type WorkerCore } from "./worker_core.ts";
+import { Backoff, within } from "./worker_time.ts";
+
+const REGISTER_SECONDS = 30;
+const PROBE_MS = 60_000;
+/** What of a registration a server rejects for good, beside what ends a worker at any call. */
+const REJECTED = ["invalid_body", "invalid_request", "unsafe_path"] as const;
+
+/** Registers a worker, and again when the server forgot it. */
+export class Registrar {
+  /** The store's refusal of the probe. */
+  #casRefusal: SubletError | null = null;
+
+  constructor(private readonly core: WorkerCore) {}
+
+  /** Register. Null: the worker ended before the server answered. */
+  async register(): Promise<Registration | null> {
+    const { core } = this;
+    const backoff = new Backoff(core.ids);
+    while (!core.over.signal.aborted && core.refusal === null) {
+      try {
+        const registration = await this.#once();
+        workerPart(registration.worker);
+        const first = core.registration === null;
+        core.join(registration);
+        core.log.event("worker.registered", {
+          worker: registration.worker,
+          pool: core.options.pool,
+          incarnation: core.options.incarnation.id,
+          held: registration.held.map((grant) => grant.lease),
+        });
+        await this.#remember(first, registration);
+        return registration;
+      } catch (error) {
+        if (endsWorker(error)) break;
+        if (isError(error, ...REJECTED) && !(error instanceof UnexplainedStatus)) {
+          core.refuse(error);
+          break;
+        }
+        core.log.event("worker.not_registered", { error: messageOf(error) });
+        await core.clock.sleep(backoff.next(), core.over.signal);
+      }
+    }
+    return null;
+  }
+
+  /** The server forgot this worker whenever the flag is set: register again, and give `join` what it says is held. */
+  async again(join: (registration: Registration) => void): Promise<void> {
+    const { core } = this;
+    await core.mustRegister.wait(core.clock, null, core.over.signal);
+    if (core.over.signal.aborted || core.registered.isOpen) return;
+    const registration = await this.register();
+    if (registration !== null) join(registration);
+  }
+
+  async #once(): Promise<Registration> {
+    const { core } = this;
+    const { options } = core;
+    const info = {
+      version: options.version,
+      pool: options.pool,
+      runners: options.evaluators ?? ["process"],
+      labels: options.labels ?? [],
+      sample: await core.sample(),
+      casProbe: await this.#putProbe(),
+      incarnation: options.incarnation.id,
+      once: options.once === true,
+    };
+    return await core.call("register", REGISTER_SECONDS, (signal) => this.#succeed(info, signal));
+  }
+
+  /** Register as the successor of whichever dead process the server still knows. */
+  async #succeed(info: Omit<WorkerInfo, "succeeds">, signal: AbortSignal): Promise<Registration> {
+    const { core } = this;
+    // Once it is known itself, it succeeds nobody.
+    const dead = core.registration === null ? core.options.incarnation.succeeds : [];
+    const left = [...dead];
+    while (true) {
+      try {
+        const succeeds = left.shift() ?? null;
+        return await core.client.register({ ...info, succeeds }, signal);
+      } catch (error) {
+        if (isError(error, "other_cas") && this.#casRefusal !== null) throw this.#casRefusal;
+        if (left.length === 0 || !isError(error, "superseded")) throw error;
+      }
+    }
+  }
+
+  /**
+   * The address of a blob that nobody else has, put in this worker's store: the same one for the life of the process.
+   * A store that refuses this worker's credential is no reason to keep silent: the server says what that means.
+   */
+  async #putProbe(): Promise<Cid> {
+    const { core } = this;
+    const text = `a worker's probe of its store: ${core.options.incarnation.id}\n`;
+    const bytes = new TextEncoder().encode(text);
+    const put = () => core.options.cas.put(bytes);
+    try {
+      const cid = await within(core.clock, PROBE_MS, core.over.signal, "the store's probe", put);
+      this.#casRefusal = null;
+      return cid;
+    } catch (cause) {
+      if (core.registration === null && isError(cause, "unauthenticated", "permission_denied")) {
+        this.#casRefusal = cause;
+        return cidOf(bytes);
+      }
+      throw new SubletError("unavailable", `the CAS takes no probe: ${messageOf(cause)}`, {
+        cause,
+      });
+    }
+  }
+
+  /** Tell whoever must know. A fault of theirs undoes no registration. */
+  async #remember(first: boolean, registration: Registration): Promise<void> {
+    const { options, log } = this.core;
+    try {
+      await options.incarnation.registered();
+      if (first) options.onRegistered?.(registration);
+    } catch (error) {
+      log.event("worker.not_remembered", { error: messageOf(error) });
+    }
+  }
+}
