@@ -1,0 +1,148 @@
+/** @module A campaign on a real git repository, with a database, a store and a queue that only writes down. */
+
+import { type Cas, openMemory } from "../../lib/cas/mod.ts";
+import { type Clock, nullLog, systemClock } from "../../lib/home/mod.ts";
+import { Evaluations, type Queue, type QueuedJob } from "../../lib/job/mod.ts";
+import { type Db, openSqlite, type Tx } from "../../lib/store/mod.ts";
+import type { Repository, Vcs, Version } from "../../lib/vcs/mod.ts";
+import { run, TempDir } from "../kit/mod.ts";
+
+export const TOML = `
+name = "demo"
+evaluate = ["python3", "evaluate.py"]
+evaluate_timeout = 30
+[[metrics]]
+name = "score"
+direction = "higher"
+role = "primary"
+`;
+
+const GIT_ENV = {
+  GIT_AUTHOR_NAME: "t",
+  GIT_AUTHOR_EMAIL: "t@example.org",
+  GIT_COMMITTER_NAME: "t",
+  GIT_COMMITTER_EMAIL: "t@example.org",
+  GIT_CONFIG_GLOBAL: "/dev/null",
+  GIT_CONFIG_NOSYSTEM: "1",
+};
+
+/** A git repository with a campaign's file. */
+export class Repo {
+  constructor(readonly path: string) {}
+
+  static async make(path: string, toml = TOML): Promise<Repo> {
+    await Deno.mkdir(path, { recursive: true });
+    const repo = new Repo(path);
+    await repo.git("init", "-q", "-b", "main");
+    await repo.write("evaluate.py", "print('METRIC score=1')\n");
+    await repo.write("sublet.toml", toml);
+    await repo.commit("first version");
+    return repo;
+  }
+
+  async git(...args: string[]): Promise<string> {
+    return (await run(["git", ...args], { cwd: this.path, env: GIT_ENV })).trim();
+  }
+
+  async write(path: string, text: string): Promise<void> {
+    const at = `${this.path}/${path}`;
+    await Deno.mkdir(at.slice(0, at.lastIndexOf("/")), { recursive: true });
+    await Deno.writeTextFile(at, text);
+  }
+
+  /** Commit everything; the revision. */
+  async commit(subject: string): Promise<string> {
+    await this.git("add", "-A");
+    await this.git("commit", "-q", "--allow-empty", "-m", subject);
+    return await this.git("rev-parse", "HEAD");
+  }
+}
+
+/** A queue that gives ids and keeps what it got. */
+export class FakeQueue implements Queue {
+  readonly jobs: (QueuedJob & { id: number })[] = [];
+  failWith: Error | null = null;
+  #next = 100;
+
+  submit(tx: Tx, job: QueuedJob): Promise<number> {
+    if (this.failWith !== null) return Promise.reject(this.failWith);
+    const id = this.#next++;
+    tx.onCommit(() => this.jobs.push({ ...job, id }));
+    return Promise.resolve(id);
+  }
+
+  /** The job of an evaluation, as its kind sees it. */
+  ref(evaluation: number, lease: number, worker: string | null = "w1") {
+    const job = this.jobs.find(({ key }) => key === String(evaluation));
+    if (job === undefined) throw new Error(`evaluation ${evaluation} has no job`);
+    return { id: job.id, kind: job.kind, key: job.key, lease, worker };
+  }
+}
+
+/** Everything that a test of evaluations needs. */
+export class Kit implements AsyncDisposable {
+  private constructor(
+    readonly dir: TempDir,
+    readonly repo: Repo,
+    readonly db: Db,
+    readonly cas: Cas,
+    readonly queue: FakeQueue,
+    readonly evaluations: Evaluations,
+  ) {}
+
+  static async make(toml = TOML, clock: Clock = systemClock): Promise<Kit> {
+    const dir = await TempDir.make();
+    const repo = await Repo.make(dir.join("repo"), toml);
+    const db = await openSqlite(dir.join("db"));
+    const cas = openMemory();
+    const queue = new FakeQueue();
+    const evaluations = new Evaluations({ db, cas, vcs: openVcs(), clock, log: nullLog });
+    evaluations.bind(queue);
+    return new Kit(dir, repo, db, cas, queue, evaluations);
+  }
+
+  /** The same home after a restart: what was in memory is gone. */
+  restarted(cas: Cas = this.cas): Evaluations {
+    const deps = { db: this.db, cas, vcs: openVcs(), clock: systemClock, log: nullLog };
+    const evaluations = new Evaluations(deps);
+    evaluations.bind(this.queue);
+    return evaluations;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.evaluations.idle();
+    await this.db[Symbol.asyncDispose]();
+    await this.dir[Symbol.asyncDispose]();
+  }
+}
+
+export function openVcs(): Vcs {
+  const git = async (cwd: string, ...args: string[]) =>
+    (await run(["git", ...args], { cwd })).trim();
+  const version = async (path: string, name: string): Promise<Version> => {
+    const [revision = "", tree = "", subject = ""] =
+      (await git(path, "log", "-1", "--format=%H%n%T%n%s", name).catch(() => {
+        throw Object.assign(new Error(`no ${name}`), { code: "not_found" });
+      })).split("\n");
+    return { revision, tree, subject };
+  };
+  const vcs = {
+    root: async (path: string) => await git(path, "rev-parse", "--show-toplevel").catch(() => null),
+    open: (path: string) =>
+      Promise.resolve({
+        path,
+        head: () => version(path, "HEAD"),
+        version: (name: string) => version(path, name),
+        objects: async (revision: string, paths: string[]) => {
+          const found = new Map<string, string>();
+          for (const each of paths) {
+            const id = await git(path, "rev-parse", "-q", "--verify", `${revision}:${each}`)
+              .catch(() => null);
+            if (id !== null) found.set(each, id);
+          }
+          return found;
+        },
+      } as unknown as Repository),
+  };
+  return vcs as unknown as Vcs;
+}
