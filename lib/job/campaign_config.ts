@@ -7,6 +7,7 @@
 
 import { z } from "zod";
 import { unsafeReason } from "../home/mod.ts";
+import { gitTable } from "../vcs/mod.ts";
 
 /** Keys of a campaign's file that load, and that nothing reads yet. */
 export const ACCEPTED_KEYS = [
@@ -85,9 +86,7 @@ const verdictRule = z.strictObject({
     .min(0.5, "must be at least 0.5").lt(1, "must be below 1").default(0.95),
 });
 
-const vcsTable = z.strictObject({
-  provider: z.literal("git", "must be 'git', the only one").default("git"),
-});
+const vcsTable = z.strictObject(gitTable.shape);
 
 const accepted = <K extends string>(keys: readonly K[]) =>
   Object.fromEntries(keys.map((key) => [key, z.unknown().optional()])) as Record<
@@ -104,7 +103,7 @@ const homeOnly = Object.fromEntries(
 
 const plugins = z.strictObject({
   verdict_rule: verdictRule.default({ provider: "bootstrap", confidence: 0.95 }),
-  vcs: vcsTable.default({ provider: "git" }),
+  vcs: vcsTable.prefault({}),
   ...accepted(ACCEPTED_PLUGINS),
   ...homeOnly,
 });

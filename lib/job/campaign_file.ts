@@ -81,5 +81,7 @@ function knownKeys(path: readonly PropertyKey[]): readonly string[] {
   if (path[0] === "tracks") return ["share", "addendum"];
   if (path[0] !== "plugins") return [];
   if (path[1] === undefined) return Object.keys(campaignConfig.shape.plugins.unwrap().shape);
-  return path[1] === "verdict_rule" ? ["provider", "confidence"] : ["provider"];
+  const { verdict_rule: rule, vcs } = campaignConfig.shape.plugins.unwrap().shape;
+  if (path[1] === "verdict_rule") return Object.keys(rule.unwrap().shape);
+  return path[1] === "vcs" ? Object.keys(vcs.unwrap().shape) : [];
 }

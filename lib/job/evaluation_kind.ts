@@ -9,6 +9,7 @@ import {
   type Holder,
   loseEvaluation,
   recordReport,
+  reopenEvaluation,
   startEvaluation,
 } from "./evaluation_store_results.ts";
 import type { EvaluationReport } from "./shapes.ts";
@@ -65,6 +66,11 @@ export class EvaluationKind {
     const state = end === "dead" ? "failed" : "cancelled";
     const id = this.#touch(tx, job);
     await endEvaluation(tx, id, job, { state, error: reason }, this.#clock.now());
+  }
+
+  /** It is queued again, because somebody asked to try it again. Throws `conflict` when it was measured. */
+  async retried(tx: Tx, job: Job): Promise<void> {
+    await reopenEvaluation(tx, this.#touch(tx, job));
   }
 
   #touch(tx: Tx, job: Job): number {

@@ -25,8 +25,8 @@ export interface QueuedJob {
 
 /** What evaluations ask of the lease engine. */
 export interface Queue {
-  /** Queue a job in this transaction; its id. */
-  submit(tx: Tx, job: QueuedJob): Promise<number>;
+  /** Queue a job in this transaction. */
+  submit(tx: Tx, job: QueuedJob): Promise<{ readonly job: number }>;
 }
 
 const BATCH = 200;
@@ -76,7 +76,8 @@ export class Submitter {
       for (const row of rows) {
         const jobCid = cids.get(row.id);
         if (jobCid === undefined || !await isUnsubmitted(tx, row.id)) continue;
-        await setJob(tx, row.id, await queue.submit(tx, queuedJob(row, jobCid)));
+        const { job } = await queue.submit(tx, queuedJob(row, jobCid));
+        await setJob(tx, row.id, job);
       }
     });
   }

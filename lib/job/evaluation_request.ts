@@ -1,8 +1,9 @@
 /** @module What a request for evaluations asks for, found out before any row is made: versions, inputs, evaluators. */
 
+import type { z } from "zod";
 import { type Cas, type Cid, SeenFiles } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
-import type { Repository, Vcs, Version } from "../vcs/mod.ts";
+import type { gitTable, Repository, Vcs, Version } from "../vcs/mod.ts";
 import { repeatsOf } from "./campaign_config.ts";
 import { commandPaths, evaluatorId } from "./campaign_evaluator.ts";
 import { storeLinks } from "./campaign_links.ts";
@@ -142,12 +143,21 @@ function artifactOf(
   links: Readonly<Record<string, Cid>>,
 ): Source {
   return {
-    vcs: { provider: campaign.config.plugins.vcs.provider },
+    vcs: vcsOf(campaign.config.plugins.vcs),
     repo: campaign.id,
     revision,
     links: { ...links },
     workspace: null,
     history: [],
+  };
+}
+
+/** Without what a worker takes for granted: one of piloop refuses keys that it does not know. */
+function vcsOf({ provider, submodules, lfs }: z.output<typeof gitTable>): Source["vcs"] {
+  return {
+    provider,
+    ...(submodules === "refuse" ? {} : { submodules }),
+    ...(lfs === "refuse" ? {} : { lfs }),
   };
 }
 

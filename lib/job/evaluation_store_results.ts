@@ -9,15 +9,16 @@ import type { EvaluationReport, Sample } from "./shapes.ts";
 /** Characters of an error that are kept. */
 const MAX_ERROR = 8_000;
 
-/** A lease of an evaluation's job: its fencing token, and who holds it. */
+/** A lease of an evaluation's job: its fencing token, and who holds it. Nobody: it was not taken yet. */
 export interface Holder {
   readonly lease: number;
   readonly worker: string | null;
+  /** Why somebody cancelled the job while it ran: its report counts, and is no success. */
+  readonly revoked?: string;
 }
 
 interface Current extends Row {
   state: EvaluationState;
-  cancel_asked: number;
   repeats: number;
   required: string;
   bar: number | null;
@@ -25,7 +26,7 @@ interface Current extends Row {
 
 async function current(tx: Tx, id: number): Promise<Current | null> {
   return await tx.get<Current>(
-    "SELECT state, cancel_asked, repeats, required, bar FROM evaluations WHERE id = ?",
+    "SELECT state, repeats, required, bar FROM evaluations WHERE id = ?",
     [id],
   );
 }
@@ -47,7 +48,7 @@ async function update(
   columns: Readonly<Record<string, Value>>,
 ): Promise<void> {
   const names = Object.keys(columns);
-  const lease = holder.lease > 0 ? holder.lease : null;
+  const lease = holder.worker === null ? null : holder.lease;
   await tx.run(
     `UPDATE evaluations SET
        attempts = attempts + CASE WHEN ? IS NOT NULL AND lease IS NOT ? THEN 1 ELSE 0 END,
@@ -86,38 +87,31 @@ export async function endEvaluation(
   const row = await current(tx, id);
   if (row === null || hasEnded(row.state)) return;
   await update(tx, id, holder, {
-    state: row.cancel_asked === 1 ? "cancelled" : end.state,
+    state: end.state,
     error: clean(end.error),
     ended_at: now,
     ...(holder.worker === null ? {} : { worker: holder.worker }),
   });
 }
 
-/** Remember that somebody asked to cancel the evaluation of a job. False: it ended already, or there is none. */
-export async function askCancel(tx: Tx, job: number): Promise<boolean> {
-  return await tx.run(
-    "UPDATE evaluations SET cancel_asked = 1 WHERE job = ? AND ended_at IS NULL",
-    [job],
-  ) > 0;
-}
-
-/** Make an evaluation that failed or was cancelled wait again; its id, or null when there is none to reopen. */
-export async function reopenEvaluation(tx: Tx, job: number): Promise<number | null> {
-  const row = await tx.get<Row & { id: number }>(
-    `UPDATE evaluations SET state = 'waiting', cancel_asked = 0, worker = NULL, metrics = '{}',
-       samples = '[]', bar_samples = '[]', files = '{}', error = NULL, seconds = NULL,
-       comparison = NULL, started_at = NULL, ended_at = NULL
-     WHERE job = ? AND state IN ('failed', 'cancelled') RETURNING id`,
-    [job],
+/** Its job is queued again: an evaluation that failed or was cancelled waits again, empty. Throws `conflict`. */
+export async function reopenEvaluation(tx: Tx, id: number): Promise<void> {
+  const reopened = await tx.run(
+    `UPDATE evaluations SET state = 'waiting', worker = NULL, metrics = '{}', samples = '[]',
+       bar_samples = '[]', files = '{}', error = NULL, seconds = NULL, comparison = NULL,
+       started_at = NULL, ended_at = NULL
+     WHERE id = ? AND state IN ('failed', 'cancelled')`,
+    [id],
   );
-  if (row === null) return null;
-  await tx.run("DELETE FROM evaluation_units WHERE evaluation = ?", [row.id]);
-  return row.id;
+  if (reopened === 0) {
+    throw new SubletError("conflict", `evaluation ${id} did not fail: ask for a new one instead`);
+  }
+  await tx.run("DELETE FROM evaluation_units WHERE evaluation = ?", [id]);
 }
 
 /**
  * Record what a worker measured. It is `measured` when every run of both sides succeeded and none is lacking, and nobody
- * asked to cancel it. Returns whether it is to be compared with its bar. Throws `stale_lease` when it ended already.
+ * cancelled its job. Returns whether it is to be compared with its bar. Throws `stale_lease` when it ended already.
  */
 export async function recordReport(
   tx: Tx,
@@ -128,8 +122,9 @@ export async function recordReport(
 ): Promise<boolean> {
   const row = await open(tx, id);
   const fault = faultOf(row, report);
-  const state = row.cancel_asked === 1 ? "cancelled" : fault === null ? "measured" : "failed";
-  const error = state === "cancelled" ? fault ?? "cancelled while it ran" : fault;
+  const cancelled = holder.revoked !== undefined;
+  const state = cancelled ? "cancelled" : fault === null ? "measured" : "failed";
+  const error = holder.revoked ?? fault;
   const runs = [...report.samples, ...report.bar_samples];
   await update(tx, id, holder, {
     state,

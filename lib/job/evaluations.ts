@@ -34,7 +34,6 @@ import {
   readEvaluation,
 } from "./evaluation_store.ts";
 import { insertEvaluation, type Unsubmitted } from "./evaluation_store_requests.ts";
-import { askCancel, reopenEvaluation } from "./evaluation_store_results.ts";
 import { Waiters } from "./evaluation_waiters.ts";
 
 /** What evaluations are made of. */
@@ -176,17 +175,6 @@ export class Evaluations {
   /** Evaluations, from new to old. */
   async list(filter: EvaluationFilter): Promise<Evaluation[]> {
     return await this.#deps.db.read((tx) => listEvaluations(tx, filter));
-  }
-
-  /** Somebody asks to cancel a job: if it is an evaluation's, it never ends measured from now on. */
-  async cancelling(tx: Tx, job: number): Promise<void> {
-    await askCancel(tx, job);
-  }
-
-  /** Somebody queues a job again: if it is an evaluation's that failed or was cancelled, it waits again. */
-  async reopening(tx: Tx, job: number): Promise<void> {
-    const id = await reopenEvaluation(tx, job);
-    if (id !== null) tx.onCommit(() => this.#waiters.wake(id));
   }
 
   async #changed(id: number, paired: boolean): Promise<void> {

@@ -1,10 +1,17 @@
 /** @module A campaign on a real git repository, with a database, a store and a queue that only writes down. */
 
 import { type Cas, openMemory } from "../../lib/cas/mod.ts";
-import { type Clock, nullLog, systemClock } from "../../lib/home/mod.ts";
+import {
+  type Clock,
+  type ExecResult,
+  type ExecSpec,
+  nullLog,
+  systemClock,
+  systemIds,
+} from "../../lib/home/mod.ts";
 import { Evaluations, type Queue, type QueuedJob } from "../../lib/job/mod.ts";
 import { type Db, openSqlite, type Tx } from "../../lib/store/mod.ts";
-import type { Repository, Vcs, Version } from "../../lib/vcs/mod.ts";
+import { GitVcs } from "../../lib/vcs/mod.ts";
 import { run, TempDir } from "../kit/mod.ts";
 
 export const TOML = `
@@ -25,6 +32,30 @@ const GIT_ENV = {
   GIT_CONFIG_GLOBAL: "/dev/null",
   GIT_CONFIG_NOSYSTEM: "1",
 };
+
+/** Runs helpers, as far as reading a repository needs it. */
+async function exec(spec: ExecSpec): Promise<ExecResult> {
+  const [program = "", ...args] = spec.argv;
+  const piped = spec.stdin instanceof Uint8Array;
+  const child = new Deno.Command(program, {
+    args,
+    cwd: spec.cwd,
+    env: { ...spec.env },
+    stdin: piped ? "piped" : "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  if (spec.stdin instanceof Uint8Array) {
+    const writer = child.stdin.getWriter();
+    await writer.write(spec.stdin);
+    await writer.close();
+  }
+  const { code, stdout, stderr } = await child.output();
+  if (spec.stdoutPath !== undefined) await Deno.writeFile(spec.stdoutPath, stdout);
+  return { code, stdout, stderr: new TextDecoder().decode(stderr) };
+}
+
+const PORTS = { processes: { exec }, clock: systemClock, ids: systemIds, log: nullLog };
 
 /** A git repository with a campaign's file. */
 export class Repo {
@@ -64,11 +95,11 @@ export class FakeQueue implements Queue {
   failWith: Error | null = null;
   #next = 100;
 
-  submit(tx: Tx, job: QueuedJob): Promise<number> {
+  submit(tx: Tx, job: QueuedJob): Promise<{ job: number }> {
     if (this.failWith !== null) return Promise.reject(this.failWith);
     const id = this.#next++;
     tx.onCommit(() => this.jobs.push({ ...job, id }));
-    return Promise.resolve(id);
+    return Promise.resolve({ job: id });
   }
 
   /** The job of an evaluation, as its kind sees it. */
@@ -96,14 +127,14 @@ export class Kit implements AsyncDisposable {
     const db = await openSqlite(dir.join("db"));
     const cas = openMemory();
     const queue = new FakeQueue();
-    const evaluations = new Evaluations({ db, cas, vcs: openVcs(), clock, log: nullLog });
+    const evaluations = new Evaluations({ db, cas, vcs: new GitVcs(PORTS), clock, log: nullLog });
     evaluations.bind(queue);
     return new Kit(dir, repo, db, cas, queue, evaluations);
   }
 
   /** The same home after a restart: what was in memory is gone. */
   restarted(cas: Cas = this.cas): Evaluations {
-    const deps = { db: this.db, cas, vcs: openVcs(), clock: systemClock, log: nullLog };
+    const deps = { db: this.db, cas, vcs: new GitVcs(PORTS), clock: systemClock, log: nullLog };
     const evaluations = new Evaluations(deps);
     evaluations.bind(this.queue);
     return evaluations;
@@ -116,33 +147,8 @@ export class Kit implements AsyncDisposable {
   }
 }
 
-export function openVcs(): Vcs {
-  const git = async (cwd: string, ...args: string[]) =>
-    (await run(["git", ...args], { cwd })).trim();
-  const version = async (path: string, name: string): Promise<Version> => {
-    const [revision = "", tree = "", subject = ""] =
-      (await git(path, "log", "-1", "--format=%H%n%T%n%s", name).catch(() => {
-        throw Object.assign(new Error(`no ${name}`), { code: "not_found" });
-      })).split("\n");
-    return { revision, tree, subject };
-  };
-  const vcs = {
-    root: async (path: string) => await git(path, "rev-parse", "--show-toplevel").catch(() => null),
-    open: (path: string) =>
-      Promise.resolve({
-        path,
-        head: () => version(path, "HEAD"),
-        version: (name: string) => version(path, name),
-        objects: async (revision: string, paths: string[]) => {
-          const found = new Map<string, string>();
-          for (const each of paths) {
-            const id = await git(path, "rev-parse", "-q", "--verify", `${revision}:${each}`)
-              .catch(() => null);
-            if (id !== null) found.set(each, id);
-          }
-          return found;
-        },
-      } as unknown as Repository),
-  };
-  return vcs as unknown as Vcs;
+/** What is there, for a test that knows that it is. */
+export function sure<T>(value: T | null | undefined): T {
+  if (value === null || value === undefined) throw new Error("it is not there");
+  return value;
 }

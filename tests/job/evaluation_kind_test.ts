@@ -203,28 +203,22 @@ for (const [end, state] of ENDS) {
 Deno.test("a successful report of a job whose cancel was asked ends cancelled, never measured", async () => {
   await using it = await asked({ against: "HEAD~1" });
   await it.start(3);
-  await it.kit.db.write((tx) => it.kit.evaluations.cancelling(tx, 100));
-  await it.report(3, { samples: [good()], bar_samples: [good()] });
+  const report = it.kind.parse({ kind: "evaluation", samples: [good()], bar_samples: [good()] });
+  const revoked = { ...it.kit.queue.ref(1, 3), revoked: "not needed any more" };
+  await it.kit.db.write((tx) => it.kind.apply(tx, revoked, report));
   const done = await it.now();
   assert.deepEqual([done.state, done.error, done.comparison], [
     "cancelled",
-    "cancelled while it ran",
+    "not needed any more",
     null,
   ]);
-});
-
-Deno.test("a lost attempt of a job whose cancel was asked ends cancelled", async () => {
-  await using it = await asked();
-  await it.start(3);
-  await it.kit.db.write((tx) => it.kit.evaluations.cancelling(tx, 100));
-  await it.end(3, "dead", "lost 3 times");
-  assert.equal((await it.now()).state, "cancelled");
 });
 
 Deno.test("a job that is queued again makes its evaluation wait again, empty", async () => {
   await using it = await asked();
   await it.report(3, { samples: [bad("exit 1", { units: { score: { a: 1 } } })] });
-  await it.kit.db.write((tx) => it.kit.evaluations.reopening(tx, 100));
+  const retry = () => it.kit.db.write((tx) => it.kind.retried(tx, it.kit.queue.ref(1, 4, null)));
+  await retry();
   const again = await it.now();
   assert.deepEqual([again.state, again.error, again.samples, again.ended_at], [
     "waiting",
@@ -234,7 +228,7 @@ Deno.test("a job that is queued again makes its evaluation wait again, empty", a
   ]);
   await it.report(4, { samples: [good(2, { units: { score: { a: 2 } } })] });
   assert.equal((await it.now()).state, "measured");
-  await it.kit.db.write((tx) => it.kit.evaluations.reopening(tx, 100));
+  await assert.rejects(retry(), { code: "conflict" });
   assert.equal((await it.now()).state, "measured", "what was measured stays so");
 });
 

@@ -5,11 +5,11 @@ import { openMemory, readManifest } from "../../lib/cas/mod.ts";
 import { evaluationJob } from "../../lib/job/mod.ts";
 import { insertEvaluation } from "../../lib/job/evaluation_store_requests.ts";
 import { candidateOf } from "../../lib/job/campaign_store.ts";
-import { Kit, Repo, TOML } from "./campaign_kit.ts";
+import { Kit, Repo, sure, TOML } from "./campaign_kit.ts";
 
 async function jobOf(kit: Kit, index: number) {
-  const bytes = await kit.cas.get(kit.queue.jobs[index]!.jobCid);
-  return JSON.parse(new TextDecoder().decode(bytes!));
+  const bytes = await kit.cas.get(sure(kit.queue.jobs[index]).jobCid);
+  return JSON.parse(new TextDecoder().decode(sure(bytes)));
 }
 
 Deno.test("a checkout is registered from its file, and again with the file's new form", async () => {
@@ -69,7 +69,7 @@ Deno.test("a request makes a row, a job in the CAS and a submission for each rev
     [1, 100, second, "second version", "waiting"],
     [2, 101, first, "first version", "waiting"],
   ]);
-  const { jobCid, ...submission } = kit.queue.jobs[1]!;
+  const { jobCid, ...submission } = sure(kit.queue.jobs[1]);
   assert.deepEqual(submission, {
     id: 101,
     kind: "evaluation",
@@ -162,7 +162,7 @@ Deno.test("an edit of the command's script or of linked data is another evaluato
   const registered = await kit.evaluations.register(kit.repo.path);
   const ask = async (revision: string) => {
     const [asked] = await kit.evaluations.request({ campaign: 1 }, { revisions: [revision] });
-    return asked!.evaluator;
+    return sure(asked).evaluator;
   };
   const base = await ask("HEAD");
   assert.match(base, /^[0-9a-f]{16}$/);
@@ -241,7 +241,7 @@ Deno.test("an evaluation that a dying server left without a job is submitted at 
   await next.resume();
   assert.deepEqual(kit.queue.jobs.map(({ key }) => key), ["1"]);
   const job = evaluationJob.parse(
-    JSON.parse(new TextDecoder().decode((await cas.get(kit.queue.jobs[0]!.jobCid))!)),
+    JSON.parse(new TextDecoder().decode(sure(await cas.get(sure(kit.queue.jobs[0]).jobCid)))),
   );
   assert.deepEqual([job.evaluation, job.place], [1, "projects/1/measure/1-e1"]);
   assert.equal((await next.evaluation(1)).job, 100);

@@ -42,8 +42,6 @@ CREATE TABLE evaluations (
   job INTEGER UNIQUE,
   -- The job's JSON until it is submitted: a server that died between the two submits it when it starts.
   job_text TEXT,
-  -- Whether somebody asked to cancel it: it then never ends measured.
-  cancel_asked INTEGER NOT NULL DEFAULT 0,
   worker TEXT,
   lease INTEGER,
   attempts INTEGER NOT NULL DEFAULT 0,
