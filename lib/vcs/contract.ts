@@ -105,12 +105,15 @@ export interface Repository {
   checkouts(root: string): Promise<string[]>;
 }
 
-/** A version control provider. */
+/** A provider's table of a campaign's file, which its jobs carry as `artifact.vcs`. */
+export type Table = Readonly<Record<string, unknown>>;
+
+/** A version control provider. A `table` that it cannot use is `invalid_request`; without one its defaults hold. */
 export interface Vcs {
   /** The repository of the checkout (or the bare repository) at `path`, or `not_found`. */
-  open(path: string): Promise<Repository>;
+  open(path: string, table?: Table): Promise<Repository>;
   /** A worker's replica at `path`: made on its first fetch when none is there, and repaired when it is damaged. */
-  replica(path: string): Promise<Repository>;
+  replica(path: string, table?: Table): Promise<Repository>;
   /** The project that the checkout at `path` is, the same for each clone of it: `host/owner/name`, or its path. */
   identity(path: string): Promise<string>;
   /** The main checkout that `path` is in, also from one that `checkout` made. Null: none. */

@@ -1,0 +1,160 @@
+/** @module The files of a worker's replica: made whole or not at all, swept, and emptied of what is damaged. */
+
+import { createHash } from "node:crypto";
+import { inflateSync } from "node:zlib";
+import type { Ids } from "../home/mod.ts";
+import type { Git } from "./git_call.ts";
+import { isRevision, type ObjectFormat } from "./names.ts";
+import type { Place } from "./place.ts";
+import { somethingAt } from "./remove_tree.ts";
+import { ourWorktrees } from "./worktree.ts";
+
+/** The files and directories in `directory`, or none when it is not there. */
+async function entries(directory: string): Promise<Deno.DirEntry[]> {
+  try {
+    return await Array.fromAsync(Deno.readDir(directory));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+async function remove(path: string): Promise<void> {
+  if (await somethingAt(path)) await Deno.remove(path, { recursive: true });
+}
+
+/** A new, empty, bare repository beside `path`. */
+async function skeleton(
+  git: Git,
+  path: string,
+  format: ObjectFormat,
+  ids: Ids,
+): Promise<string> {
+  const parent = path.slice(0, path.lastIndexOf("/"));
+  await Deno.mkdir(parent, { recursive: true });
+  const made = `${path}.making-${ids.uuid()}`;
+  await git.run({
+    cwd: parent,
+    args: [
+      "init",
+      "--quiet",
+      "--bare",
+      "--template=",
+      "--initial-branch=main",
+      `--object-format=${format}`,
+      made,
+    ],
+  });
+  await Deno.mkdir(`${made}/worktrees`);
+  return made;
+}
+
+/** Where the replica at `path` is, or null when there is none. */
+export async function findReplica(path: string): Promise<Place | null> {
+  if (!await somethingAt(`${path}/HEAD`)) return null;
+  const config = await Deno.readTextFile(`${path}/config`).catch(() => "");
+  const format = /^\s*objectformat\s*=\s*sha256\s*$/im.test(config) ? "sha256" : "sha1";
+  return { gitDir: path, commonDir: path, format, settings: [] };
+}
+
+/** Make the replica at `path`, empty: it is there in full or not at all. */
+export async function makeReplica(
+  git: Git,
+  path: string,
+  format: ObjectFormat,
+  ids: Ids,
+): Promise<Place> {
+  const place: Place = { gitDir: path, commonDir: path, format, settings: [] };
+  const made = await skeleton(git, path, format, ids);
+  try {
+    if (await somethingAt(path)) await mend(made, place);
+    else await Deno.rename(made, path);
+  } finally {
+    await remove(made);
+  }
+  return place;
+}
+
+/** Remove what an earlier process of this worker left behind: locks, temporary files, unfinished checkouts. */
+export async function sweepReplica(place: Place): Promise<void> {
+  const root = place.commonDir;
+  const parent = root.slice(0, root.lastIndexOf("/"));
+  const name = root.slice(root.lastIndexOf("/") + 1);
+  for (const entry of await entries(parent)) {
+    if (entry.name.startsWith(`${name}.making-`)) await remove(`${parent}/${entry.name}`);
+  }
+  await remove(`${root}/sublet-tmp`);
+  for (const { name } of await entries(root)) {
+    if (name.endsWith(".lock")) await remove(`${root}/${name}`);
+  }
+  for (const { name } of await entries(`${root}/objects/pack`)) {
+    if (name.startsWith("tmp_") || name.endsWith(".lock")) {
+      await remove(`${root}/objects/pack/${name}`);
+    }
+  }
+  const open = [`${root}/refs`];
+  for (let directory = open.pop(); directory !== undefined; directory = open.pop()) {
+    for (const entry of await entries(directory)) {
+      if (entry.isDirectory) open.push(`${directory}/${entry.name}`);
+      else if (entry.name.endsWith(".lock")) await remove(`${directory}/${entry.name}`);
+    }
+  }
+  for (const { path, admin } of await ourWorktrees(place)) {
+    if (path === "" || !await somethingAt(`${path}/.git`)) await remove(admin);
+  }
+}
+
+/** Whether the loose object at `path` is what its `id` says. */
+async function isSound(path: string, id: string, format: ObjectFormat): Promise<boolean> {
+  try {
+    const content = inflateSync(await Deno.readFile(path));
+    return createHash(format).update(content).digest("hex") === id;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Give the damaged replica at `place` a fresh skeleton. Its packs and pins go: they come again. What only a job of
+ * this machine has (loose objects, refs of its own, checkouts in use) stays, as far as it is sound.
+ */
+async function mend(made: string, place: Place): Promise<void> {
+  const root = place.commonDir;
+  for (const name of ["HEAD", "config"]) await Deno.rename(`${made}/${name}`, `${root}/${name}`);
+  for (const name of ["packed-refs", "refs/sublet", "objects/pack", "objects/info"]) {
+    await remove(`${root}/${name}`);
+  }
+  for (const name of ["objects/pack", "objects/info", "refs/heads", "refs/tags", "worktrees"]) {
+    await Deno.mkdir(`${root}/${name}`, { recursive: true });
+  }
+  for (const { name: start } of await entries(`${root}/objects`)) {
+    if (!/^[0-9a-f]{2}$/.test(start)) continue;
+    for (const { name: end } of await entries(`${root}/objects/${start}`)) {
+      const path = `${root}/objects/${start}/${end}`;
+      if (!await isSound(path, start + end, place.format)) await remove(path);
+    }
+  }
+  const open = [`${root}/refs`];
+  for (let directory = open.pop(); directory !== undefined; directory = open.pop()) {
+    for (const entry of await entries(directory)) {
+      const path = `${directory}/${entry.name}`;
+      if (entry.isDirectory) open.push(path);
+      else if (!await pointsAtObject(path, root)) await remove(path);
+    }
+  }
+}
+
+async function pointsAtObject(ref: string, root: string): Promise<boolean> {
+  const id = (await Deno.readTextFile(ref).catch(() => "")).trim();
+  return isRevision(id) && await somethingAt(`${root}/objects/${id.slice(0, 2)}/${id.slice(2)}`);
+}
+
+/** The commits that the checkouts of `place` are at. */
+export async function checkedOut(place: Place): Promise<string[]> {
+  const heads: string[] = [];
+  for (const { admin } of await ourWorktrees(place)) {
+    const head = (await Deno.readTextFile(`${admin}/HEAD`).catch(() => "")).trim();
+    if (isRevision(head)) heads.push(head);
+  }
+  return heads;
+}

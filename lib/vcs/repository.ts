@@ -1,0 +1,387 @@
+/** @module A git repository behind the contract: the repo of record, and what a replica shares with it. */
+
+import type { Cas, Cid } from "../cas/mod.ts";
+import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
+import { presentCommits, readHistory, readTips, readVersion } from "./commits.ts";
+import type { Ask, Repository, Sent, Supply, Version } from "./contract.ts";
+import { judgeCheckout, type Tolerance } from "./fitness.ts";
+import { type Exec, type Git, GitFailure } from "./git_call.ts";
+import { UseLock } from "./lock.ts";
+import { absolutePath, fullRevision, PINS, refName, versionName } from "./names.ts";
+import { onPlace, type Place } from "./place.ts";
+import { updateRefs } from "./refs.ts";
+import { removeTree, somethingAt } from "./remove_tree.ts";
+import { refuseShallow, sendBundle } from "./send.ts";
+import { openBundle, storePack } from "./take.ts";
+import { addWorktree, ourWorktrees, unregister } from "./worktree.ts";
+
+/** What a repository gets of its machine. */
+export interface VcsPorts {
+  readonly processes: Exec;
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly log: Log;
+}
+
+/** How many `have` a worker's `send` may hold. */
+const MAX_TIPS = 64;
+/** How many commits are remembered as present. */
+const REMEMBERED = 50_000;
+
+const unique = (revisions: readonly string[]) => [...new Set(revisions.map(fullRevision))];
+
+/** The repository at a {@linkcode Place}. */
+export class GitRepository implements Repository {
+  readonly path: string;
+  protected readonly git: Git;
+  protected readonly ports: VcsPorts;
+  protected readonly lock = new UseLock();
+  #tolerance: Tolerance;
+  readonly #present = new Set<string>();
+  readonly #fit = new Set<string>();
+  #place: Place | null;
+
+  constructor(path: string, place: Place | null, git: Git, ports: VcsPorts, tolerance: Tolerance) {
+    this.path = path;
+    this.#place = place;
+    this.git = git;
+    this.ports = ports;
+    this.#tolerance = tolerance;
+  }
+
+  /** Go by another table of the campaign's file from now on. */
+  tolerate(tolerance: Tolerance): void {
+    const { submodules, lfs } = this.#tolerance;
+    if (tolerance.submodules === submodules && tolerance.lfs === lfs) return;
+    this.#tolerance = tolerance;
+    this.#fit.clear();
+  }
+
+  /** Where it is, or null for a replica that holds nothing yet. */
+  protected get place(): Place | null {
+    return this.#place;
+  }
+
+  protected set place(place: Place | null) {
+    this.#place = place;
+  }
+
+  /** Forget what was seen of it. */
+  protected forget(): void {
+    this.#present.clear();
+    this.#fit.clear();
+  }
+
+  #here(): Place {
+    if (this.#place !== null) return this.#place;
+    throw new SubletError(
+      "not_found",
+      `the replica at ${this.path} holds nothing yet. Fetch first`,
+    );
+  }
+
+  async head(): Promise<Version> {
+    return await this.version("HEAD");
+  }
+
+  async version(name: string): Promise<Version> {
+    const found = this.#place === null
+      ? null
+      : await readVersion(this.git, this.#place, versionName(name));
+    if (found !== null) return found;
+    throw new SubletError(
+      "not_found",
+      name === "HEAD"
+        ? `the repository at ${this.path} has no commit yet. Commit something first`
+        : `${
+          JSON.stringify(name)
+        } names no commit of the repository at ${this.path}. See git log --all`,
+    );
+  }
+
+  async history(limit: number, revision?: string): Promise<Version[]> {
+    const from = revision === undefined ? (await this.head()).revision : fullRevision(revision);
+    return await readHistory(this.git, this.#here(), from, Math.max(1, Math.floor(limit)));
+  }
+
+  async has(revisions: readonly string[]): Promise<Set<string>> {
+    const asked = unique(revisions);
+    const unknown = asked.filter((revision) => !this.#present.has(revision));
+    if (unknown.length > 0 && this.#place !== null) {
+      this.remember(await presentCommits(this.git, this.#place, unknown));
+    }
+    return new Set(asked.filter((revision) => this.#present.has(revision)));
+  }
+
+  protected remember(revisions: Iterable<string>): void {
+    if (this.#present.size > REMEMBERED) this.#present.clear();
+    for (const revision of revisions) this.#present.add(revision);
+  }
+
+  async tips(max = MAX_TIPS): Promise<string[]> {
+    return this.#place === null ? [] : await readTips(this.git, this.#place, max);
+  }
+
+  async contains(revision: string, ancestor: string): Promise<boolean> {
+    const place = this.#here();
+    const [onto, other] = [fullRevision(revision), fullRevision(ancestor)];
+    const related = await onPlace(this.git, place, {
+      args: ["merge-base", "--is-ancestor", other, onto],
+      answers: [0, 1],
+    });
+    if (related.code === 0) return true;
+    const merged = await onPlace(this.git, place, {
+      args: ["merge-tree", "--write-tree", "--allow-unrelated-histories", onto, other],
+      answers: [0, 1],
+    });
+    const tree = new TextDecoder().decode(merged.stdout).trim();
+    return merged.code === 0 && tree === (await this.version(onto)).tree;
+  }
+
+  async untracked(revision: string, names: readonly string[]): Promise<string[]> {
+    const found = new Set<string>();
+    for (let at = 0; at < names.length; at += 500) {
+      const { stdout } = await onPlace(this.git, this.#here(), {
+        args: [
+          "ls-tree",
+          "-z",
+          "--name-only",
+          "--full-tree",
+          "--",
+          fullRevision(revision),
+          ...names.slice(at, at + 500),
+        ],
+      });
+      for (const name of new TextDecoder().decode(stdout).split("\0")) found.add(name);
+    }
+    return names.filter((name) => !found.has(name));
+  }
+
+  async objects(revision: string, paths: readonly string[]): Promise<Map<string, string>> {
+    const found = new Map<string, string>();
+    for (let at = 0; at < paths.length; at += 500) {
+      const { stdout } = await onPlace(this.git, this.#here(), {
+        args: [
+          "ls-tree",
+          "-z",
+          "--format=%(objectname) %(path)",
+          "--full-tree",
+          "--",
+          fullRevision(revision),
+          ...paths.slice(at, at + 500),
+        ],
+      });
+      for (const line of new TextDecoder().decode(stdout).split("\0")) {
+        const space = line.indexOf(" ");
+        if (space > 0) found.set(line.slice(space + 1), line.slice(0, space));
+      }
+    }
+    return new Map(paths.flatMap((path) => {
+      const id = found.get(path);
+      return id === undefined ? [] : [[path, id]];
+    }));
+  }
+
+  async keep(revision: string, name: string): Promise<void> {
+    const refs = new Map([[refName(name), fullRevision(revision)]]);
+    await updateRefs(this.git, this.#here(), this.ports.clock, refs);
+  }
+
+  async send(
+    cas: Cas,
+    revisions: readonly string[],
+    have: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<Sent | null> {
+    const place = this.#here();
+    await refuseShallow(place);
+    const attempt = async () => {
+      const known = await this.has([...revisions, ...have]);
+      const held = new Set(unique(have).filter((revision) => known.has(revision)));
+      const heads = unique(revisions).filter((id) => known.has(id) && !held.has(id));
+      if (heads.length === 0) return null;
+      const header = { format: place.format, prerequisites: [...held], heads };
+      return await sendBundle(this.git, place, cas, header, await this.scratch(place), signal);
+    };
+    try {
+      return await attempt();
+    } catch (error) {
+      // What was seen before may have been pruned since.
+      if (!(error instanceof GitFailure) || this.#present.size === 0) throw error;
+      this.forget();
+      return await attempt();
+    }
+  }
+
+  async receive(cas: Cas, blobs: readonly Cid[], signal?: AbortSignal): Promise<void> {
+    this.#here();
+    const heads = await this.lock.shared(() => this.take(cas, blobs, new Set(), signal), signal);
+    const here = await this.has(heads);
+    const lost = heads.find((revision) => !here.has(revision));
+    if (lost !== undefined) {
+      throw new SubletError(
+        "failed",
+        `a transfer names commit ${lost} and does not hold it. Send it again`,
+      );
+    }
+  }
+
+  async fetch(
+    cas: Cas,
+    revisions: readonly string[],
+    ask: Ask,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const lacking = await this.lacking(revisions);
+    if (lacking.length === 0) return;
+    await this.lock.shared(() => this.bring({ cas, ask }, lacking, signal), signal);
+    await this.pin(lacking);
+  }
+
+  async checkout(
+    revision: string,
+    path: string,
+    supply?: Supply,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    if (supply !== undefined) await this.fetch(supply.cas, [revision], supply.ask, signal);
+    await this.put(fullRevision(revision), absolutePath(path), signal);
+  }
+
+  async discard(path: string): Promise<void> {
+    await this.clear(path);
+  }
+
+  /** Remove what is at `path`, and its registration. */
+  protected async clear(path: string): Promise<void> {
+    absolutePath(path);
+    const place = this.#place;
+    if (place !== null && `${place.commonDir}/`.startsWith(`${path.replace(/\/+$/, "")}/`)) {
+      throw new SubletError("invalid_request", `${path} holds the repository itself: not removed`);
+    }
+    const aside = await removeTree(path, this.ports.ids);
+    if (aside !== null) this.ports.log.event("vcs.unremovable", { path, aside });
+    if (place !== null) await unregister(place, path);
+  }
+
+  async checkouts(root: string): Promise<string[]> {
+    const beneath = `${absolutePath(root).replace(/\/+$/, "")}/`;
+    const worktrees = this.#place === null ? [] : await ourWorktrees(this.#place);
+    return worktrees.map(({ path }) => path).filter((path) => path.startsWith(beneath)).sort();
+  }
+
+  /** Those of `revisions` that are not here. */
+  protected async lacking(revisions: readonly string[]): Promise<string[]> {
+    const here = await this.has(revisions);
+    return unique(revisions).filter((revision) => !here.has(revision));
+  }
+
+  /** Ask for `lacking` and take what comes. */
+  protected async bring(
+    { cas, ask }: Supply,
+    lacking: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const have = await this.tips();
+    this.remember(have);
+    const blobs = await ask(lacking, have);
+    signal?.throwIfAborted();
+    await this.take(cas, blobs, new Set(lacking), signal);
+  }
+
+  /** Store `blobs` in order; the heads they name. `absent` are known to be lacking. */
+  protected async take(
+    cas: Cas,
+    blobs: readonly Cid[],
+    absent: ReadonlySet<string>,
+    signal?: AbortSignal,
+  ): Promise<string[]> {
+    const heads: string[] = [];
+    for (const blob of blobs) {
+      const incoming = await openBundle(cas, blob, signal);
+      const { header } = incoming;
+      try {
+        heads.push(...header.heads);
+        if (await this.#wants(blob, header, absent)) {
+          const place = this.#here();
+          await storePack(this.git, place, incoming, await this.scratch(place));
+        }
+      } finally {
+        await incoming.rest.cancel().catch(() => {});
+      }
+      signal?.throwIfAborted();
+    }
+    return heads;
+  }
+
+  /** Whether a bundle brings anything, given that its format and what it builds on are ours. */
+  async #wants(
+    blob: Cid,
+    header: { format: string; heads: readonly string[]; prerequisites: readonly string[] },
+    absent: ReadonlySet<string>,
+  ): Promise<boolean> {
+    const place = this.#here();
+    if (header.format !== place.format) {
+      throw new SubletError(
+        "failed",
+        `the transfer ${blob} is of a ${header.format} repository, and ${this.path} is ${place.format}. ` +
+          "Remove the replica when its repo of record was converted",
+      );
+    }
+    const open = header.heads.filter((revision) => !absent.has(revision));
+    const here = await this.has([...open, ...header.prerequisites]);
+    const lost = header.prerequisites.find((revision) => !here.has(revision));
+    if (lost !== undefined) {
+      throw new SubletError(
+        "failed",
+        `the transfer ${blob} builds on commit ${lost}, which ${this.path} lacks. Ask again with what it has`,
+      );
+    }
+    return open.length < header.heads.length || open.some((revision) => !here.has(revision));
+  }
+
+  /** Pin `revisions`, which were fetched just now. `not_found` names those that did not come. */
+  protected async pin(revisions: readonly string[]): Promise<void> {
+    const pins = (ids: readonly string[]) => new Map(ids.map((id) => [`${PINS}${id}`, id]));
+    try {
+      await updateRefs(this.git, this.#here(), this.ports.clock, pins(revisions));
+      this.remember(revisions);
+    } catch (error) {
+      if (!(error instanceof GitFailure)) throw error;
+      const here = await this.has(revisions);
+      const lost = revisions.filter((revision) => !here.has(revision));
+      if (lost.length === 0) throw error;
+      await updateRefs(this.git, this.#here(), this.ports.clock, pins([...here]));
+      throw new SubletError(
+        "not_found",
+        `the repo of record does not hold ${lost.length} of ${revisions.length} commits, such as ${
+          lost.slice(0, 3).join(", ")
+        }. Push them there, or submit a commit that it holds`,
+      );
+    }
+  }
+
+  /** Put the files of `revision` at `path`; on a failure nothing is left there. */
+  protected async put(revision: string, path: string, signal?: AbortSignal): Promise<void> {
+    const place = this.#here();
+    if (await somethingAt(path)) await this.clear(path);
+    try {
+      await this.lock.shared(async () => {
+        const index = await addWorktree(this.git, place, revision, path);
+        if (this.#fit.has(revision)) return;
+        await judgeCheckout(revision, path, index, place.format, this.#tolerance);
+        this.#fit.add(revision);
+      }, signal);
+    } catch (error) {
+      await this.clear(path);
+      throw error;
+    }
+  }
+
+  /** A fresh path for a temporary file, among the repository's own. */
+  protected async scratch(place: Place): Promise<string> {
+    const directory = `${place.commonDir}/sublet-tmp`;
+    await Deno.mkdir(directory, { recursive: true });
+    return `${directory}/${this.ports.ids.uuid()}`;
+  }
+}

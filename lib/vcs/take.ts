@@ -1,0 +1,123 @@
+/** @module Taking a bundle out of the CAS: its header is judged, its pack checked object by object and stored. */
+
+import type { Cas, Cid } from "../cas/mod.ts";
+import { SubletError } from "../home/mod.ts";
+import { type BundleHeader, headerEnd, MAX_HEADER_BYTES, parseHeader } from "./bundle.ts";
+import type { Git } from "./git_call.ts";
+import { onPlace, type Place } from "./place.ts";
+
+/** A pack up to this size goes to git from memory, a larger one through a file. */
+const MEMORY_BYTES = 1024 * 1024;
+
+/**
+ * What old tools got wrong in honest histories, and what harms nobody: no ground to refuse a repository. Anything else
+ * that `git fsck` finds is.
+ */
+const FORGIVEN = [
+  "badDate",
+  "badDateOverflow",
+  "badEmail",
+  "badFilemode",
+  "badName",
+  "badTimezone",
+  "emptyName",
+  "missingEmail",
+  "missingNameBeforeEmail",
+  "missingSpaceBeforeDate",
+  "missingSpaceBeforeEmail",
+  "missingTaggerEntry",
+  "multipleAuthors",
+  "nulInCommit",
+  "zeroPaddedDate",
+  "zeroPaddedFilemode",
+].map((id) => `${id}=ignore`).join(",");
+
+/** A bundle on its way in: its header, and the stream that is left of it. */
+export interface Incoming {
+  readonly header: BundleHeader;
+  /** The first bytes of the pack, and what follows them. */
+  readonly start: Uint8Array;
+  readonly rest: ReadableStreamDefaultReader<Uint8Array>;
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  let at = 0;
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+/** Open the bundle `blob` and read its header. The caller drains or cancels `rest`. */
+export async function openBundle(cas: Cas, blob: Cid, signal?: AbortSignal): Promise<Incoming> {
+  const body = await cas.getStream(blob, signal === undefined ? {} : { signal });
+  if (body === null) {
+    throw new SubletError("not_found", `the transfer ${blob} is not in the CAS. Ask for it again`);
+  }
+  const rest = body.stream.getReader();
+  try {
+    let bytes: Uint8Array = new Uint8Array();
+    for (;;) {
+      const end = headerEnd(bytes);
+      if (end !== null) {
+        return { header: parseHeader(bytes.subarray(0, end)), start: bytes.subarray(end), rest };
+      }
+      const { done, value } = await rest.read();
+      if (done || bytes.length > MAX_HEADER_BYTES) {
+        throw new SubletError("failed", `the transfer ${blob} is no git bundle: it has no header`);
+      }
+      bytes = joined([bytes, value]);
+    }
+  } catch (error) {
+    await rest.cancel().catch(() => {});
+    throw error;
+  }
+}
+
+/** Read the pack of `incoming` to its end: into memory, or into the file `scratch` when it is large. */
+async function drain(
+  { start, rest }: Incoming,
+  scratch: string,
+): Promise<Uint8Array | { readonly path: string }> {
+  const parts = [start];
+  let bytes = start.length;
+  while (bytes <= MEMORY_BYTES) {
+    const { done, value } = await rest.read();
+    if (done) return joined(parts);
+    parts.push(value);
+    bytes += value.length;
+  }
+  using file = await Deno.open(scratch, { write: true, createNew: true });
+  const write = async (part: Uint8Array) => {
+    for (let at = 0; at < part.length;) at += await file.write(part.subarray(at));
+  };
+  for (const part of parts) await write(part);
+  for (;;) {
+    const { done, value } = await rest.read();
+    if (done) return { path: scratch };
+    await write(value);
+  }
+}
+
+/**
+ * Store the pack of `incoming`, whose prerequisites are all here. A pack that is broken, that lacks an object which
+ * one of its own names, or that holds one which could harm a checkout is refused whole.
+ */
+export async function storePack(
+  git: Git,
+  place: Place,
+  incoming: Incoming,
+  scratch: string,
+): Promise<void> {
+  try {
+    await onPlace(git, place, {
+      args: ["index-pack", "--stdin", "--fix-thin", `--strict=${FORGIVEN}`],
+      stdin: await drain(incoming, scratch),
+    });
+  } finally {
+    await incoming.rest.cancel().catch(() => {});
+    await Deno.remove(scratch).catch(() => {});
+  }
+}
