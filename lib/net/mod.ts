@@ -1,3 +1,16 @@
 /** @module The door of `lib/net`: networks, tokens and access, the HTTP server and client. */
 
 export type * from "./contract.ts";
+export {
+  allows,
+  authenticate,
+  checkAccess,
+  identify,
+  type NetEnv,
+  requireAccess,
+} from "./access.ts";
+export { CREDENTIALS, credentialFromEnv } from "./credential.ts";
+export { errorBody, type ErrorStyle, onError, toResponse } from "./http_error.ts";
+export { HttpsNetwork, type Tls } from "./https_network.ts";
+export { issueText, readJson } from "./read_json.ts";
+export { CALLER_NAME, type TokenInfo, type TokenOptions, Tokens } from "./tokens.ts";

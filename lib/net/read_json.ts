@@ -1,0 +1,58 @@
+/** @module Reading the JSON body of a request, bounded and checked. */
+
+import type { z } from "zod";
+import { messageOf, SubletError } from "../home/mod.ts";
+
+/** Mistakes of a body that its refusal names. */
+const MAX_NAMED = 8;
+
+/**
+ * The JSON body of `c`'s request, as `schema` reads it. Throws `too_large` (413) beyond `maxBytes`, `invalid_request`
+ * (400) for what is no JSON, and `invalid_body` (422), which names the fields, for JSON of another shape.
+ */
+export async function readJson<T>(
+  c: { readonly req: { readonly raw: Request } },
+  schema: z.ZodType<T>,
+  maxBytes: number,
+): Promise<T> {
+  const text = await readText(c.req.raw, maxBytes);
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    throw new SubletError("invalid_request", `the body is no JSON: ${messageOf(error)}`);
+  }
+  const parsed = schema.safeParse(json);
+  if (parsed.success) return parsed.data;
+  throw new SubletError("invalid_body", `the body is refused: ${issueText(parsed.error)}`);
+}
+
+/** What is wrong with a body, by field, on one line. */
+export function issueText(error: z.ZodError): string {
+  const texts = error.issues.slice(0, MAX_NAMED).map(({ path, message }) =>
+    `${path.length === 0 ? "body" : path.join(".").slice(0, 200)}: ${message}`
+  );
+  const more = error.issues.length - texts.length;
+  return texts.join("; ") + (more > 0 ? `; and ${more} more` : "");
+}
+
+async function readText(request: Request, maxBytes: number): Promise<string> {
+  const declared = request.headers.get("content-length");
+  if (declared !== null) {
+    if (Number(declared) > maxBytes) throw tooLarge(maxBytes);
+    return await request.text();
+  }
+  const decoder = new TextDecoder();
+  let length = 0;
+  let text = "";
+  for await (const chunk of request.body ?? []) {
+    length += chunk.length;
+    if (length > maxBytes) throw tooLarge(maxBytes);
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+function tooLarge(maxBytes: number): SubletError {
+  return new SubletError("too_large", `the body is longer than ${maxBytes} bytes`);
+}
