@@ -9,8 +9,10 @@ export {
   type NetEnv,
   requireAccess,
 } from "./access.ts";
-export { CREDENTIALS, credentialFromEnv } from "./credential.ts";
+export { credentialFromEnv, CREDENTIALS } from "./credential.ts";
 export { errorBody, type ErrorStyle, onError, toResponse } from "./http_error.ts";
 export { HttpsNetwork, type Tls } from "./https_network.ts";
 export { issueText, readJson } from "./read_json.ts";
 export { CALLER_NAME, type TokenInfo, type TokenOptions, Tokens } from "./tokens.ts";
+export { type HttpClientOptions, openHttpClient, trustedRoots } from "./client.ts";
+export { type HttpServer, serveHttp, type ServeOptions } from "./server.ts";

@@ -1,0 +1,70 @@
+/** @module The HTTP client of one server: over TCP, TLS or a Unix socket, with keep-alive and this machine's token. */
+
+import { SubletError } from "../home/mod.ts";
+import type { Env } from "../home/mod.ts";
+import type { HttpClient, HttpRequest, HttpResponse } from "./contract.ts";
+import { exchange } from "./exchange.ts";
+import { openTransport, type Transport } from "./transport.ts";
+
+/** Whom a client dials, and as whom. */
+export interface HttpClientOptions {
+  /** `http://…` or `https://…`, maybe with a path that comes before every request's; or `unix:PATH`, or an absolute path. */
+  readonly server: string;
+  /** Sent as `Authorization: Bearer …`. */
+  readonly token?: string;
+  /** Where `SSL_CERT_FILE`, a PEM file of roots to trust besides the usual ones, is looked up. Default: nowhere. */
+  readonly env?: Env;
+  /** Roots to trust besides the usual ones, as PEM text, instead of the file: for a worker that may not read it. */
+  readonly ca?: string;
+}
+
+const TIMEOUT_MS = 30_000;
+
+/** Open a client. Nothing is dialed yet. Throws `usage` for a server that is no URL, `config` for roots that are not PEM. */
+export function openHttpClient(options: HttpClientOptions): HttpClient {
+  const transport = openTransport(options.server, options.ca ?? trustedRoots(options.env ?? {}));
+  const authorization = options.token === undefined ? {} : {
+    authorization: `Bearer ${options.token}`,
+  };
+  return new NodeHttpClient(transport, authorization);
+}
+
+/**
+ * The PEM text of the file that `SSL_CERT_FILE` names, or undefined. Throws `config` when it cannot be read or holds
+ * no certificate.
+ */
+export function trustedRoots(env: Env): string | undefined {
+  const path = env.SSL_CERT_FILE;
+  if (path === undefined || path === "") return undefined;
+  try {
+    const text = Deno.readTextFileSync(path);
+    if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
+  } catch (error) {
+    throw new SubletError("config", `SSL_CERT_FILE = ${path}: cannot be read`, { cause: error });
+  }
+  throw new SubletError("config", `SSL_CERT_FILE = ${path}: must be PEM certificates`);
+}
+
+class NodeHttpClient implements HttpClient {
+  readonly #transport: Transport;
+  readonly #authorization: Readonly<Record<string, string>>;
+  readonly url: string;
+
+  constructor(transport: Transport, authorization: Readonly<Record<string, string>>) {
+    this.#transport = transport;
+    this.#authorization = authorization;
+    this.url = transport.url;
+  }
+
+  async request(request: HttpRequest): Promise<HttpResponse> {
+    request.signal?.throwIfAborted();
+    return await exchange(this.#transport, {
+      ...request,
+      headers: { ...this.#authorization, ...request.headers },
+    }, request.timeoutMs ?? TIMEOUT_MS);
+  }
+
+  [Symbol.dispose](): void {
+    this.#transport.close();
+  }
+}

@@ -1,0 +1,206 @@
+/** @module The HTTP server: a TCP or TLS listener and the home's Unix socket, each on `Deno.serve`. */
+
+import {
+  type Address,
+  formatAddress,
+  type Log,
+  messageOf,
+  nullLog,
+  SubletError,
+} from "../home/mod.ts";
+import type { Peer } from "./contract.ts";
+import { onError } from "./http_error.ts";
+import type { Tls } from "./https_network.ts";
+import { InFlight } from "./in_flight.ts";
+import { type ClaimedSocket, claimSocket } from "./socket_file.ts";
+
+/** How a server is started. Exactly one of `listen` and `unix` says where. */
+export interface ServeOptions {
+  /** Answers a request. */
+  readonly fetch: (request: Request, peer: Peer) => Response | Promise<Response>;
+  /** A TCP address; port 0 takes any that is free. */
+  readonly listen?: Address;
+  /** The path of a Unix socket. Its directory is there, and nobody else's to enter. */
+  readonly unix?: string;
+  /** Ends TLS on the TCP listener. */
+  readonly tls?: Tls | null;
+  /** Shuts the server down, as `shutdown(5_000)` does. */
+  readonly signal?: AbortSignal;
+  /** Where a handler's own failures go. */
+  readonly log?: Log;
+}
+
+/** A server that listens. */
+export interface HttpServer extends AsyncDisposable {
+  /** `http://HOST:PORT` or `https://…`, with brackets around a v6 host; `unix:PATH` for a socket. */
+  readonly url: string;
+  /** Where it listens, with the real port. Null: on a Unix socket. */
+  readonly addr: Address | null;
+  /**
+   * Take no new connection, let the requests in flight end, and after `deadlineMs` cut what is left. A handler whose
+   * client has left is not waited for. Repeatable.
+   */
+  shutdown(deadlineMs: number): Promise<void>;
+}
+
+const UNIX_PEER: Peer = { address: null, unix: true };
+const GRACE_MS = 5_000;
+
+/** Listen. Throws `conflict` for an address or a socket that is in use, and `failed` where it cannot listen. */
+export async function serveHttp(options: ServeOptions): Promise<HttpServer> {
+  const { listen, unix, signal } = options;
+  if ((listen === undefined) === (unix === undefined)) {
+    throw new SubletError("internal", "a server listens on an address or on a socket, on one");
+  }
+  const server = unix === undefined
+    ? listenTcp(options, listen as Address)
+    : await listenUnix(options, unix);
+  const stop = () => void server.shutdown(GRACE_MS);
+  if (signal?.aborted) stop();
+  else signal?.addEventListener("abort", stop, { once: true });
+  return server;
+}
+
+function listenTcp(options: ServeOptions, listen: Address): HttpServer {
+  const inFlight = new InFlight();
+  const tls = options.tls ?? null;
+  const answer = handler(options, inFlight);
+  const { abort, server } = start(formatAddress(listen), (common) =>
+    Deno.serve({
+      ...common,
+      hostname: listen.host,
+      port: listen.port,
+      ...(tls === null ? {} : { cert: tls.cert, key: tls.key }),
+    }, (request, info) => answer(request, new TcpPeer(info.remoteAddr))));
+  const addr = { host: listen.host, port: server.addr.port };
+  const url = `${tls === null ? "http" : "https"}://${formatAddress(addr)}`;
+  return new RunningServer(url, addr, server, inFlight, abort, null);
+}
+
+async function listenUnix(options: ServeOptions, path: string): Promise<HttpServer> {
+  const socket = await claimSocket(path);
+  const inFlight = new InFlight();
+  const answer = handler(options, inFlight);
+  const { abort, server } = start(
+    path,
+    (common) => Deno.serve({ ...common, path }, (request) => answer(request, UNIX_PEER)),
+  );
+  await socket.listening();
+  return new RunningServer(`unix:${path}`, null, server, inFlight, abort, socket);
+}
+
+interface Common {
+  readonly signal: AbortSignal;
+  readonly onListen: () => void;
+  readonly onError: (error: unknown) => Response;
+}
+
+function start<A extends Deno.Addr>(
+  where: string,
+  listen: (common: Common) => Deno.HttpServer<A>,
+): { abort: AbortController; server: Deno.HttpServer<A> } {
+  const abort = new AbortController();
+  try {
+    const server = listen({
+      signal: abort.signal,
+      onListen() {},
+      onError: () => new Response(null, { status: 500 }),
+    });
+    return { abort, server };
+  } catch (error) {
+    if (error instanceof Deno.errors.AddrInUse) {
+      throw new SubletError(
+        "conflict",
+        `cannot listen on ${where}: it is in use. Stop what listens there, or take another port`,
+        { cause: error },
+      );
+    }
+    throw new SubletError("failed", `cannot listen on ${where}: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Reads the remote address only when somebody asks. */
+class TcpPeer implements Peer {
+  readonly unix = false;
+  readonly #remote: Deno.Addr;
+
+  constructor(remote: Deno.Addr) {
+    this.#remote = remote;
+  }
+
+  get address(): string | null {
+    return "hostname" in this.#remote ? this.#remote.hostname : null;
+  }
+}
+
+function handler(
+  { fetch, log = nullLog }: ServeOptions,
+  inFlight: InFlight,
+): (request: Request, peer: Peer) => Response | Promise<Response> {
+  const failed = onError("api", log);
+  const fail = (request: Request, error: unknown) =>
+    failed(error instanceof Error ? error : new Error(messageOf(error)), {
+      req: { method: request.method, path: new URL(request.url).pathname },
+    });
+  return (request, peer) => {
+    try {
+      const answer = fetch(request, peer);
+      if (answer instanceof Response) return answer;
+      return inFlight.track(request, answer.catch((error) => fail(request, error)));
+    } catch (error) {
+      return fail(request, error);
+    }
+  };
+}
+
+class RunningServer implements HttpServer {
+  readonly url: string;
+  readonly addr: Address | null;
+  readonly #server: Deno.HttpServer<Deno.Addr>;
+  readonly #inFlight: InFlight;
+  readonly #abort: AbortController;
+  readonly #socket: ClaimedSocket | null;
+  #stopped: Promise<void> | null = null;
+
+  constructor(
+    url: string,
+    addr: Address | null,
+    server: Deno.HttpServer<Deno.Addr>,
+    inFlight: InFlight,
+    abort: AbortController,
+    socket: ClaimedSocket | null,
+  ) {
+    this.url = url;
+    this.addr = addr;
+    this.#server = server;
+    this.#inFlight = inFlight;
+    this.#abort = abort;
+    this.#socket = socket;
+  }
+
+  shutdown(deadlineMs: number): Promise<void> {
+    return this.#stopped ??= this.#shutdown(deadlineMs);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.shutdown(0);
+  }
+
+  async #shutdown(deadlineMs: number): Promise<void> {
+    // First the file: whoever dials from now on gets a clear answer, and a next server its place.
+    await this.#socket?.release();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const deadline = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, deadlineMs);
+    });
+    this.#inFlight.leaveTheGone();
+    const ended = this.#server.shutdown().then(() => {}, () => {});
+    await Promise.race([ended, deadline]);
+    clearTimeout(timer);
+    this.#inFlight.leaveAll();
+    this.#abort.abort();
+    await this.#server.finished;
+  }
+}
