@@ -7,6 +7,8 @@ import type { Connection } from "./connection.ts";
 /** The migrations, in order. To add one: put the file beside the others, and its name at the end of this list. */
 const FILES: readonly string[] = [
   "0001_base.sql",
+  "0002_leases.sql",
+  "0003_evaluations.sql",
 ];
 
 /** One migration: its number counts from 1. */

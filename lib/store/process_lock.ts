@@ -1,14 +1,12 @@
 /**
- * @module A lock between processes on one machine that dies with its holder.
- *
- * It is an SQLite file held exclusively, so it is the kernel's own lock on every platform, and works on Deno versions
- * that lack `FsFile.tryLock`.
+ * @module A lock that one process holds on a file, and that is free the moment its holder is gone: an SQLite file held
+ * exclusively, since not every Deno that we run on can try a lock of its own.
  */
 
 import { DatabaseSync } from "node:sqlite";
-import { messageOf, SubletError } from "../home/mod.ts";
+import { isBusy, sqliteError } from "./sqlite_error.ts";
 
-/** A lock that this process holds until it disposes of it or ends, however it ends. */
+/** The lock of a file. It is held until it is disposed, or the process ends however it may. */
 export class ProcessLock implements Disposable {
   readonly #db: DatabaseSync;
 
@@ -16,21 +14,17 @@ export class ProcessLock implements Disposable {
     this.#db = db;
   }
 
-  /** Take the lock at `path` (made when absent), or return null when another process holds it. Never waits. */
+  /** Take the lock of the file at `path`, made if it is missing, or null when another process (or lock) has it. */
   static tryTake(path: string): ProcessLock | null {
     let db: DatabaseSync | null = null;
     try {
       db = new DatabaseSync(path, { timeout: 0 });
-      db.exec("PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE");
+      db.exec("PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE");
       return new ProcessLock(db);
-    } catch (cause) {
+    } catch (error) {
       db?.close();
-      if (/locked|busy/i.test(messageOf(cause))) return null;
-      throw new SubletError(
-        "unavailable",
-        `the lock ${path} cannot be taken: ${messageOf(cause)}`,
-        { cause },
-      );
+      if (isBusy(error)) return null;
+      throw sqliteError(error, path);
     }
   }
 

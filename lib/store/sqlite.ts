@@ -55,15 +55,17 @@ async function openOnce(path: string, list: readonly Migration[]): Promise<Db> {
   }
 }
 
-/** Make the file with mode 0600, or take group and others off one that is there. */
+/**
+ * Make the file with mode 0600, or take group and others off one that is there. An existing file is not opened: closing
+ * it would drop the locks that this process may have on it already.
+ */
 async function makePrivate(path: string): Promise<void> {
   try {
-    const file = await Deno.open(path, { create: true, append: true, mode: 0o600 });
-    file.close();
-    if (Deno.build.os !== "windows") await Deno.chmod(path, 0o600);
-  } catch (error) {
-    // SQLite itself says what is wrong with a file that is read-only, a directory, or not to be made.
-    if (error instanceof Deno.errors.NotCapable) throw error;
+    (await Deno.open(path, { createNew: true, write: true, mode: 0o600 })).close();
+  } catch {
+    // It is there, or SQLite itself says why it cannot be made.
+    const mode = (await Deno.stat(path).catch(() => null))?.mode ?? 0;
+    if ((mode & 0o077) !== 0) await Deno.chmod(path, 0o600).catch(() => {});
   }
 }
 
