@@ -4,4 +4,3 @@ export type { ConstraintKind, Db, Row, Tx, Value } from "./port.ts";
 export { ConstraintError, isTaken } from "./port.ts";
 export { openSqlite, type SqliteOptions } from "./sqlite.ts";
 export { ProcessLock } from "./process_lock.ts";
-export { ProcessLock } from "./process_lock.ts";
