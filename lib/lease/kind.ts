@@ -34,6 +34,17 @@ export interface JobRef {
   readonly key: string;
   readonly lease: number;
   readonly worker: string | null;
+  /** Why the job was cancelled while it ran. Its report is applied, but the job must not end as a success. */
+  readonly revoked?: string;
+}
+
+/** What became of a {@linkcode Submission}. */
+export interface Submitted {
+  readonly job: number;
+  /** The job's newest lease. */
+  readonly lease: number;
+  /** False: a job of that kind and key is open already, and this is it. */
+  readonly created: boolean;
 }
 
 /** How a job ended without a report. */
@@ -55,4 +66,6 @@ export interface JobKind {
   /** An attempt was lost, and the job waits again; or it ended without a report. */
   lost(tx: Tx, job: JobRef, reason: string): Promise<void>;
   ended(tx: Tx, job: JobRef, end: JobEnd, reason: string): Promise<void>;
+  /** A job that had ended waits again, because somebody asked to try it again. */
+  retried?(tx: Tx, job: JobRef): Promise<void>;
 }

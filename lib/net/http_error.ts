@@ -19,6 +19,8 @@ const EXECUTOR_CODES: ReadonlySet<ErrorCode> = new Set([
   "reserved",
   "stale_lease",
   "superseded",
+  "unknown_worker",
+  "unsafe_path",
 ]);
 
 /** The body of a refusal in `style`. */

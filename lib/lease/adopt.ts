@@ -1,0 +1,78 @@
+/** @module The server starts: its memory is filled from the database, and everybody gets a full period. */
+
+import type { Row, Tx } from "../store/mod.ts";
+import type { Core } from "./core.ts";
+import type { Slots } from "./gates.ts";
+import { memberOf, type WorkerRow } from "./members.ts";
+
+/** The longest that a queued lease is made to wait after a start, whatever the wall clock says. */
+const LONGEST_WAIT_MS = 450_000;
+
+/** Fill memory: workers, live leases, what waits, unread messages. */
+export async function adopt(core: Core): Promise<void> {
+  await core.db.write(async (tx) => {
+    await adoptMembers(core, tx);
+    await adoptLive(core, tx);
+    await adoptQueue(core, tx);
+    await adoptMail(core, tx);
+  });
+}
+
+async function adoptMembers(core: Core, tx: Tx): Promise<void> {
+  const now = core.clock.monotonic();
+  for (const row of await tx.all<WorkerRow>("SELECT * FROM lease_workers ORDER BY name")) {
+    core.roster.add(memberOf(core, row, now));
+  }
+}
+
+async function adoptLive(core: Core, tx: Tx): Promise<void> {
+  const now = core.clock.monotonic();
+  const rows = await tx.all<
+    Row & {
+      id: number;
+      job_id: number;
+      kind: string;
+      slots: Slots;
+      campaign: number;
+      worker: string;
+    }
+  >(
+    `SELECT l.id, l.job_id, j.kind, l.slots, l.campaign, l.worker
+     FROM leases l JOIN jobs j ON j.id = l.job_id
+     WHERE l.acquired_at IS NOT NULL AND l.ended_at IS NULL ORDER BY l.id`,
+  );
+  for (const { id, job_id, kind, slots, campaign, worker } of rows) {
+    core.roster.hold({ id, job: job_id, kind, slots, campaign, worker, renewed: now });
+    core.queue.addLive(campaign, 1);
+  }
+}
+
+async function adoptQueue(core: Core, tx: Tx): Promise<void> {
+  const lanes = await tx.all<Row & { lane: string; campaign: number; count: number }>(
+    "SELECT lane, campaign, count(*) AS count FROM leases WHERE ready = 1 GROUP BY lane, campaign",
+  );
+  for (const { lane, campaign, count } of lanes) core.queue.add(lane, campaign, count);
+  const waiting = await tx.all<Row & { id: number; ready_at: number }>(
+    "SELECT id, ready_at FROM leases WHERE ready_at IS NOT NULL ORDER BY ready_at, id",
+  );
+  const wall = core.clock.now();
+  for (const { id, ready_at } of waiting) {
+    const left = Math.min(Math.max(0, ready_at - wall), LONGEST_WAIT_MS);
+    core.delays.add(id, core.clock.monotonic() + left);
+  }
+}
+
+async function adoptMail(core: Core, tx: Tx): Promise<void> {
+  const unread = await tx.all<Row & { worker: string; newest: number }>(
+    `SELECT worker, max(id) AS newest FROM lease_messages WHERE answered_at IS NULL GROUP BY worker`,
+  );
+  for (const { worker, newest } of unread) {
+    const member = core.roster.get(worker);
+    if (member !== undefined) member.newestMail = newest;
+  }
+  const ids = await tx.get<Row & { mail: number; cursor: number }>(
+    `SELECT coalesce((SELECT max(id) FROM lease_messages), 0) AS mail,
+       coalesce((SELECT max(cursor) FROM lease_workers), 0) AS cursor`,
+  );
+  core.newestMail = Math.max(ids?.mail ?? 0, ids?.cursor ?? 0);
+}

@@ -1,0 +1,116 @@
+/** @module What the calls of the lease engine share: the ports, the configuration, and the server's memory. */
+
+import type { Cas } from "../cas/mod.ts";
+import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
+import type { Db, Tx } from "../store/mod.ts";
+import { Delayed } from "./delayed.ts";
+import type { Pool, Slots } from "./gates.ts";
+import type { JobKind } from "./kind.ts";
+import type { LiveLease } from "./member.ts";
+import { Offers } from "./offers.ts";
+import { QueueIndex } from "./queue_index.ts";
+import { Roster } from "./roster.ts";
+import { type Undo, writeUndoable } from "./undo.ts";
+import { Watchers } from "./watchers.ts";
+import type { Timing } from "./wire.ts";
+
+/** What an engine is made of. */
+export interface EngineOptions {
+  readonly db: Db;
+  readonly cas: Cas;
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly log: Log;
+  readonly kinds: readonly JobKind[];
+  /** Seconds, with renew < grace < toleration - 2 renew. */
+  readonly timing: Timing;
+  /** Capacity of each worker, by pool. */
+  readonly pools: Readonly<Record<string, Pool>>;
+}
+
+/** The shared state. Memory follows the database: it changes once a transaction is durable. */
+export class Core {
+  readonly db: Db;
+  readonly cas: Cas;
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly log: Log;
+  readonly kinds: ReadonlyMap<string, JobKind>;
+  readonly timing: Timing;
+  readonly renewMs: number;
+  readonly graceMs: number;
+  readonly tolerationMs: number;
+  readonly roster = new Roster();
+  readonly queue: QueueIndex;
+  readonly offers: Offers;
+  readonly watchers = new Watchers();
+  /** Queued leases that may not be taken yet. */
+  readonly delays: Delayed;
+  pools: ReadonlyMap<string, Pool>;
+  /** The highest id of a message, or a higher one that a worker has read. */
+  newestMail = 0;
+  state: "new" | "open" | "closed" = "new";
+  constructor(options: EngineOptions) {
+    const { renew, grace, toleration } = options.timing;
+    if (!(0 < renew && renew < grace && grace < toleration - 2 * renew)) {
+      throw new SubletError(
+        "config",
+        `timing: renew (${renew}) < grace (${grace}) < toleration (${toleration}) - 2 renew must hold`,
+      );
+    }
+    ({ db: this.db, cas: this.cas, clock: this.clock, ids: this.ids, log: this.log } = options);
+    this.timing = options.timing;
+    [this.renewMs, this.graceMs, this.tolerationMs] = [
+      renew * 1000,
+      grace * 1000,
+      toleration * 1000,
+    ];
+    this.kinds = new Map(options.kinds.map((kind) => [kind.kind, kind]));
+    this.pools = new Map(Object.entries(options.pools));
+    this.delays = new Delayed(this);
+    this.queue = new QueueIndex((kind) => this.slotsOf(kind));
+    this.offers = new Offers(this.clock, this.queue, (name) => this.pools.get(name));
+  }
+
+  /** Wall time for the database and for people: whole milliseconds. */
+  wall(): number {
+    return Math.floor(this.clock.now());
+  }
+
+  /** The slots that a kind counts for; null: this server does not know the kind. */
+  slotsOf(kind: string): Slots | null {
+    return this.kinds.get(kind)?.slots ?? null;
+  }
+
+  /** A write transaction; `undo` undoes what its body changed in memory. */
+  write<T>(body: (tx: Tx, undo: Undo) => Promise<T>): Promise<T> {
+    return writeUndoable(this.db, body);
+  }
+
+  /** Throws `unavailable` unless the engine was started and not closed. */
+  checkOpen(): void {
+    if (this.state === "open") return;
+    const why = this.state === "new" ? "is starting" : "stops";
+    throw new SubletError("unavailable", `the server ${why}: ask again`);
+  }
+
+  /** A lease was granted, durably. The queue's counts know it already. */
+  held(lease: LiveLease): void {
+    this.roster.hold(lease);
+  }
+
+  /** A lease that was live is over, durably. */
+  released(id: number): void {
+    const lease = this.roster.release(id);
+    if (lease === null) return;
+    this.queue.addLive(lease.campaign, -1);
+    const member = this.roster.get(lease.worker);
+    if (member !== undefined) this.offers.reconsider(member);
+  }
+
+  /** A lease is queued, durably, and may be taken now. */
+  takeable(lane: string, campaign: number): void {
+    this.queue.add(lane, campaign, 1);
+    this.offers.pump(lane);
+  }
+}

@@ -1,0 +1,114 @@
+/** @module How a lease ends without a report, and what becomes of its job: queued again, dead or cancelled. */
+
+import type { Ids } from "../home/mod.ts";
+import type { Tx } from "../store/mod.ts";
+import type { Core } from "./core.ts";
+import { record } from "./events.ts";
+import { type LeaseRow, refOf } from "./fence.ts";
+import type { JobEnd } from "./kind.ts";
+import { queueLease } from "./submit.ts";
+
+/** Delay before a second retry, how it grows, and the longest. */
+const SECOND_RETRY_MS = 5000;
+const GROWTH = 4;
+const LONGEST_MS = 300_000;
+/** Delay before the first retry of a job that its worker gave up: nothing has passed yet. */
+const FIRST_RETRY_MS = 1000;
+
+/** Who says that a lease is lost. */
+export type LostBy = "silence" | "worker";
+
+/** Milliseconds until a job that lost its attempt number `attempt` may be taken again, with jitter. */
+export function retryDelay(attempt: number, by: LostBy, ids: Ids): number {
+  const base = attempt > 1
+    ? Math.min(SECOND_RETRY_MS * GROWTH ** (attempt - 2), LONGEST_MS)
+    : by === "worker"
+    ? FIRST_RETRY_MS
+    : 0;
+  return base * (0.5 + ids.random());
+}
+
+/** A live lease is lost: it is over, and its job is queued again, or it ends. */
+export async function loseLease(
+  core: Core,
+  tx: Tx,
+  lease: LeaseRow,
+  by: LostBy,
+  reason: string,
+): Promise<void> {
+  await endLease(core, tx, lease, "expired", { lost: reason });
+  await record(tx, core.wall(), {
+    event: by === "silence" ? "expired" : "lost",
+    job: lease.job_id,
+    lease: lease.id,
+    worker: lease.worker,
+    fields: { attempt: lease.attempt, reason },
+  });
+  if (lease.revoked_at !== null) {
+    return await endJob(core, tx, lease, "cancelled", lease.reason ?? reason);
+  }
+  if (lease.attempt >= lease.max_attempts) {
+    const times = lease.attempt === 1 ? "once" : `${lease.attempt} times`;
+    return await endJob(core, tx, lease, "dead", `lost ${times}, the last time because ${reason}`);
+  }
+  await queueLease(core, tx, {
+    job: lease.job_id,
+    attempt: lease.attempt + 1,
+    slots: lease.slots,
+    lane: lease.lane,
+    campaign: lease.campaign,
+    priority: lease.priority,
+    delayMs: retryDelay(lease.attempt, by, core.ids),
+  });
+  await core.kinds.get(lease.kind)?.lost(tx, refOf(lease), reason);
+}
+
+/** The lease is over. `receipt` says how. */
+export async function endLease(
+  core: Core,
+  tx: Tx,
+  lease: LeaseRow,
+  state: "reported" | "expired" | "cancelled",
+  receipt: Readonly<Record<string, unknown>>,
+  request: string | null = null,
+): Promise<void> {
+  const renewed = core.roster.live.get(lease.id)?.renewed;
+  const at = core.wall();
+  const silent = renewed === undefined ? 0 : core.clock.monotonic() - renewed;
+  await tx.run(
+    `UPDATE leases SET state = ?, ended_at = ?, ready = 0, ready_at = NULL, receipt = ?, report_request = ?,
+       renewed_at = CASE WHEN acquired_at IS NULL THEN NULL ELSE ? END
+     WHERE id = ?`,
+    [state, at, JSON.stringify(receipt), request, at - Math.round(silent), lease.id],
+  );
+  tx.onCommit(() => {
+    if (lease.state !== "queued") core.released(lease.id);
+    core.watchers.changed(lease.job_id);
+  });
+}
+
+/** The job ends without a report. */
+export async function endJob(
+  core: Core,
+  tx: Tx,
+  lease: LeaseRow,
+  end: JobEnd,
+  reason: string,
+): Promise<void> {
+  const at = core.wall();
+  await tx.run("UPDATE jobs SET state = ?, reason = ?, ended_at = ? WHERE id = ?", [
+    end,
+    reason,
+    at,
+    lease.job_id,
+  ]);
+  await record(tx, at, {
+    event: end,
+    job: lease.job_id,
+    lease: lease.id,
+    worker: lease.worker,
+    fields: { reason },
+  });
+  await core.kinds.get(lease.kind)?.ended(tx, refOf(lease), end, reason);
+  tx.onCommit(() => core.watchers.changed(lease.job_id));
+}

@@ -1,0 +1,27 @@
+/** @module The door of `lib/lease`: the wire, the lease engine and its routes, and the worker. */
+
+export * from "./wire.ts";
+export type * from "./client.ts";
+export type * from "./kind.ts";
+
+export { LeaseEngine } from "./engine.ts";
+export type { EngineOptions } from "./core.ts";
+export type { Cancelled } from "./cancel.ts";
+export type { Pool, Slots } from "./gates.ts";
+export type { WorkerCaller } from "./member.ts";
+export type { Registered, RegisterRequest, WireGrant } from "./register.ts";
+export type { Receipt } from "./report.ts";
+export type { EngineStatus, PoolView, WorkerView } from "./status.ts";
+export {
+  type EventView,
+  type Evidence,
+  JOB_STATES,
+  type JobDetails,
+  type JobFilter,
+  type JobState,
+  type JobView,
+  type LeaseView,
+} from "./views.ts";
+export { type LeaseRouteOptions, leaseRoutes, type SendVersions } from "./routes.ts";
+export { SERVE } from "./route_request.ts";
+export { isoTime } from "./time.ts";

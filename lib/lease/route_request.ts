@@ -1,0 +1,78 @@
+/** @module Reading a worker's request: who it is, and a body within bounds and of the right shape; and refusals. */
+
+import type { Context } from "hono";
+import { z } from "zod";
+import { isError, SubletError } from "../home/mod.ts";
+import { checkAccess, issueText, type NetEnv, readJson, toResponse } from "../net/mod.ts";
+import type { WorkerCaller } from "./member.ts";
+import { INCARNATION_HEADER, SUCCEEDS_HEADER } from "./wire.ts";
+
+/** A request to a lease route, after `authenticate`. */
+export type Call = Context<NetEnv>;
+
+/** The name of the worker inside the server, which no token of another machine may have. */
+export const SERVE = "serve";
+
+/** Bytes of a request's body: a report's may be large, others are small. */
+const MAX_REPORT = 16 * 1024 * 1024;
+const MAX_BODY = 1024 * 1024;
+/** Longest id of a process. */
+const MAX_INCARNATION = 100;
+
+/**
+ * The worker that calls. Throws `permission_denied` for another access, and for `reserved` calls `reserved` when
+ * another machine uses the name of the server's own worker.
+ */
+export function callerOf(c: Call, reserved: boolean): WorkerCaller {
+  const caller = c.get("caller");
+  const { unix } = c.env;
+  checkAccess(caller, "worker");
+  if (reserved && caller.name === SERVE && !unix) {
+    throw new SubletError(
+      "reserved",
+      `${SERVE} is the worker inside the server: name the token after the machine that uses it`,
+    );
+  }
+  return {
+    name: caller.name,
+    pool: caller.pool,
+    incarnation: header(c, INCARNATION_HEADER),
+    succeeds: header(c, SUCCEEDS_HEADER),
+    local: unix,
+  };
+}
+
+function header(c: Call, name: string): string | null {
+  const value = c.req.header(name) ?? "";
+  if (value.length > MAX_INCARNATION) {
+    throw new SubletError(
+      "invalid_request",
+      `the header ${name} is longer than ${MAX_INCARNATION}`,
+    );
+  }
+  return value === "" ? null : value;
+}
+
+/** The request's body as `schema` reads it. Throws `too_large`, `invalid_request`, `invalid_body`. */
+export function readRequest<T>(c: Call, schema: z.ZodType<T>): Promise<T> {
+  return readJson(c, schema, c.req.path.endsWith("/report") ? MAX_REPORT : MAX_BODY);
+}
+
+/** The request's body as `schema` reads it, after `first` has seen it in whatever shape it is. */
+export async function readRequestAfter<T>(
+  c: Call,
+  first: (raw: unknown) => void,
+  schema: z.ZodType<T>,
+): Promise<T> {
+  const raw = await readJson(c, z.unknown(), MAX_BODY);
+  first(raw);
+  const parsed = schema.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  throw new SubletError("invalid_body", `the body is refused: ${issueText(parsed.error)}`);
+}
+
+/** The answer that says why a call was refused. A fault of the server's own is thrown on, to be logged. */
+export function refusal(error: unknown): Response {
+  if (!isError(error) || error.code === "internal") throw error;
+  return toResponse(error, "executor");
+}
