@@ -37,8 +37,8 @@ export interface Cas {
   has(cid: Cid): Promise<boolean>;
   /** Those of `cids` that are lacking, in order, repeats kept. */
   missing(cids: readonly Cid[]): Promise<Cid[]>;
-  /** Store `data`. */
-  put(data: Uint8Array): Promise<Cid>;
+  /** Store `data`, which must not change until the call returns. */
+  put(data: Uint8Array, limits?: Limits): Promise<Cid>;
   /** The checked bytes, or null. */
   get(cid: Cid): Promise<Uint8Array | null>;
   /** Store a stream in one pass. On any failure nothing is stored. */
@@ -49,6 +49,16 @@ export interface Cas {
   putFile(path: string): Promise<Cid>;
   /** Write the blob to a temporary file beside `path`, check it, and rename it there; its length, or null. */
   getFile(cid: Cid, path: string): Promise<number | null>;
+}
+
+/** A store that can start in the middle of a blob. */
+export interface Ranged {
+  /**
+   * Bytes `from` up to and without `to` of the blob (`to` may lie behind its end), or null when it is absent. The whole
+   * blob is checked first, unless it was lately: a part cannot be checked by itself. `length` is that of the whole blob;
+   * `invalid_request` when `from` lies behind its last byte.
+   */
+  getRange(cid: Cid, from: number, to: number): Promise<BlobBody | null>;
 }
 
 /** What a store says of itself, for `cas status`. */

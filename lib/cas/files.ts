@@ -29,6 +29,21 @@ export async function readSource(path: string): Promise<Uint8Array<ArrayBuffer>>
   }
 }
 
+/** The bytes of the file at `path`, piece by piece, with errors like those of {@linkcode readSource}. */
+export async function* readPieces(path: string): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    using file = await Deno.open(path);
+    while (true) {
+      const piece = new Uint8Array(256 * 1024);
+      const count = await file.read(piece);
+      if (count === null) return;
+      yield piece.subarray(0, count);
+    }
+  } catch (error) {
+    throw fileError(error, `cannot read ${path}`, "not_found");
+  }
+}
+
 /**
  * Write `source` to a temporary file beside `path` and rename it there; the number of bytes. On a failure `path` is
  * as it was and nothing is left beside it.

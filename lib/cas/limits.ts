@@ -5,7 +5,7 @@ import { sameBlob } from "./cid.ts";
 import type { Cid, Limits } from "./contract.ts";
 
 /** How a transfer is named in messages: its CID when it is known beforehand. */
-function named(limits: Limits, cid?: Cid): string {
+export function named(limits: Limits, cid?: Cid): string {
   const known = cid ?? limits.expectedCid;
   return known === undefined ? "the blob" : `blob ${known}`;
 }
@@ -62,4 +62,13 @@ export function checkCancelled(limits: Limits): void {
       cause: limits.signal.reason,
     });
   }
+}
+
+/** Throws `invalid_request` when a part from `from` on starts behind the last of `length` bytes. */
+export function checkRange(cid: Cid, from: number, length: number): void {
+  if (from >= 0 && from < length) return;
+  throw new SubletError(
+    "invalid_request",
+    `blob ${cid} has ${length} bytes: there is no part from byte ${from} on`,
+  );
 }

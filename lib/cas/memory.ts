@@ -1,13 +1,13 @@
 /** @module The `memory` provider: blobs in a map, for tests and for stores that need not outlive the process. */
 
 import { cidOf, nameToCid, objectName } from "./cid.ts";
-import type { BlobBody, Cas, Cid, Limits, Upkeep, Usage } from "./contract.ts";
+import type { BlobBody, Cas, Cid, Limits, Ranged, Upkeep, Usage } from "./contract.ts";
 import { readSource, writeBeside } from "./files.ts";
-import { checkAddress, checkLength } from "./limits.ts";
+import { checkAddress, checkLength, checkRange } from "./limits.ts";
 import { collect, streamOf } from "./streams.ts";
 
 /** A store that forgets everything with its process. */
-class MemoryCas implements Cas, Upkeep {
+class MemoryCas implements Cas, Upkeep, Ranged {
   readonly #blobs = new Map<string, Uint8Array>();
 
   has(cid: Cid): Promise<boolean> {
@@ -18,11 +18,8 @@ class MemoryCas implements Cas, Upkeep {
     return Promise.resolve(cids.filter((cid) => !this.#blobs.has(objectName(cid))));
   }
 
-  put(data: Uint8Array): Promise<Cid> {
-    const copy = data.slice();
-    const cid = cidOf(copy);
-    this.#blobs.set(objectName(cid), copy);
-    return Promise.resolve(cid);
+  put(data: Uint8Array, limits: Limits = {}): Promise<Cid> {
+    return this.putStream(streamOf(data.slice()), limits);
   }
 
   get(cid: Cid): Promise<Uint8Array | null> {
@@ -42,6 +39,13 @@ class MemoryCas implements Cas, Upkeep {
     if (data === null) return null;
     checkLength(data.length, limits, cid);
     return { length: data.length, stream: streamOf(data) };
+  }
+
+  async getRange(cid: Cid, from: number, to: number): Promise<BlobBody | null> {
+    const data = await this.get(cid);
+    if (data === null) return null;
+    checkRange(cid, from, data.length);
+    return { length: data.length, stream: streamOf(data.subarray(from, to)) };
   }
 
   async putFile(path: string): Promise<Cid> {
@@ -72,6 +76,6 @@ class MemoryCas implements Cas, Upkeep {
 }
 
 /** A fresh store in memory. */
-export function openMemory(): Cas & Upkeep {
+export function openMemory(): Cas & Upkeep & Ranged {
   return new MemoryCas();
 }

@@ -1,6 +1,6 @@
 /** @module The door of `lib/cas`: addresses of blobs, the contract of a store, and its providers. */
 
-export type { BlobBody, Cas, Cid, Limits, Upkeep, Usage } from "./contract.ts";
+export type { BlobBody, Cas, Cid, Limits, Ranged, Upkeep, Usage } from "./contract.ts";
 export {
   cidBytes,
   cidOf,
@@ -16,6 +16,9 @@ export {
   sameBlob,
 } from "./cid.ts";
 export { blake3, createHasher, type Hasher } from "./blake3.ts";
+export { checkCas } from "./check.ts";
+export type { CheckOptions, Damage } from "./check_kit.ts";
+export { type DiskOptions, openDisk } from "./disk.ts";
 export { openMemory } from "./memory.ts";
 export {
   decodeManifest,

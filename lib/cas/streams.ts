@@ -1,7 +1,8 @@
 /** @module Small helpers over byte streams. */
 
+import { messageOf, SubletError } from "../home/mod.ts";
 import type { Limits } from "./contract.ts";
-import { checkCancelled, checkGrowth, checkLength } from "./limits.ts";
+import { checkCancelled, checkGrowth, checkLength, named } from "./limits.ts";
 
 /** `parts` as one array. */
 export function concat(parts: readonly Uint8Array[], length: number): Uint8Array<ArrayBuffer> {
@@ -14,22 +15,72 @@ export function concat(parts: readonly Uint8Array[], length: number): Uint8Array
   return whole;
 }
 
-/** All bytes of `source`, within `limits`. The source is cancelled when it breaks them. */
+/**
+ * Pass the pieces of `source` to `take`, within `limits`; the number of bytes. When that fails, or the signal of
+ * `limits` fires, the source is cancelled, and it rejects.
+ */
+export async function drain(
+  source: ReadableStream<Uint8Array>,
+  limits: Limits,
+  take: (bytes: Uint8Array) => Promise<void> | void,
+): Promise<number> {
+  checkCancelled(limits);
+  const reader = source.getReader();
+  const stop = () => void reader.cancel(limits.signal?.reason).catch(() => {});
+  limits.signal?.addEventListener("abort", stop, { once: true });
+  let length = 0;
+  try {
+    while (true) {
+      const { done, value } = await reader.read();
+      checkCancelled(limits);
+      if (done) break;
+      length += value.length;
+      checkGrowth(length, limits);
+      const taken = take(value);
+      if (taken !== undefined) await taken;
+    }
+    checkLength(length, limits);
+    return length;
+  } catch (error) {
+    // Not awaited: a source may take its time to end, and the failure is already known.
+    reader.cancel(error).catch(() => {});
+    if (error instanceof SubletError) throw error;
+    throw new SubletError(
+      "failed",
+      `${named(limits)} broke off: ${messageOf(error)}. Send it again`,
+      {
+        cause: error,
+      },
+    );
+  } finally {
+    limits.signal?.removeEventListener("abort", stop);
+    reader.releaseLock();
+  }
+}
+
+/** All bytes of `source`, within `limits`. */
 export async function collect(
   source: ReadableStream<Uint8Array>,
   limits: Limits = {},
 ): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Uint8Array[] = [];
-  let length = 0;
-  for await (const part of source) {
-    checkCancelled(limits);
-    length += part.length;
-    checkGrowth(length, limits);
-    parts.push(part);
-  }
-  checkCancelled(limits);
-  checkLength(length, limits);
+  const length = await drain(source, limits, (bytes) => void parts.push(bytes));
   return concat(parts, length);
+}
+
+/** Bytes `from` up to and without `to` of what `source` yields. */
+export async function* slice(
+  source: AsyncGenerator<Uint8Array>,
+  from: number,
+  to: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let at = 0;
+  for await (const bytes of source) {
+    const part = bytes.subarray(Math.max(0, from - at), Math.max(0, to - at));
+    at += bytes.length;
+    if (part.length > 0) yield part;
+    if (at >= to) return;
+  }
 }
 
 /** A stream of exactly `data`. */
@@ -40,4 +91,25 @@ export function streamOf(data: Uint8Array): ReadableStream<Uint8Array> {
       controller.close();
     },
   });
+}
+
+/**
+ * A stream of what `source` yields, read only as it is asked for. Cancelling it ends the source, and calls `close`: a
+ * source that nobody has read from yet does not run to its own end.
+ */
+export function streamFrom(
+  source: AsyncGenerator<Uint8Array>,
+  close?: () => void,
+): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await source.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    async cancel() {
+      await source.return(undefined);
+      close?.();
+    },
+  }, { highWaterMark: 0 });
 }

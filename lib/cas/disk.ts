@@ -1,0 +1,265 @@
+/**
+ * @module The `disk` provider: a directory of objects, `<root>/blake3/<name>/bytes.zst`, each one zstd frame.
+ *
+ * A put hashes and writes in one pass into `<root>/tmp`, syncs the file, renames it and syncs the directories before it
+ * returns, so that an object is there whole or not at all.
+ */
+
+import { isError } from "../home/mod.ts";
+import { CheckedObjects } from "./checked_objects.ts";
+import { cidOf, nameToCid, objectName } from "./cid.ts";
+import type { BlobBody, Cas, Cid, Limits, Ranged, Upkeep, Usage } from "./contract.ts";
+import { prepareRoot, sweep } from "./disk_root.ts";
+import { each } from "./each.ts";
+import { fileError, readPieces, writeBeside } from "./files.ts";
+import { Intake, type IntakeStore, SMALL } from "./intake.ts";
+import { checkAddress, checkCancelled, checkLength, checkRange } from "./limits.ts";
+import { decodeSmall } from "./object_decode.ts";
+import { encode } from "./object_encode.ts";
+import { Slots } from "./slots.ts";
+import { readSmall } from "./small_file.ts";
+import { StoredObject } from "./stored_object.ts";
+import { collect, drain, slice, streamFrom, streamOf } from "./streams.ts";
+import { SharedSync, syncDirectory } from "./sync_dir.ts";
+import { TempFile } from "./temp_file.ts";
+import { blobError, checkWhole } from "./verify.ts";
+
+/** The largest blob whose small object is decoded in memory. */
+const SMALL_DECODED = 1024 * 1024;
+
+/** Where a disk store is, and how it is kept. */
+export interface DiskOptions {
+  /** The store's root; made when it is missing. */
+  readonly path: string;
+  /** Temporary files older than this many milliseconds are removed when it opens. Default: an hour. */
+  readonly sweepAfterMs?: number;
+}
+
+class DiskCas implements Cas, Upkeep, Ranged {
+  readonly #objects: string;
+  readonly #temporary: string;
+  readonly #names: SharedSync;
+  readonly #checked = new CheckedObjects();
+  /** Bounds the files that puts have open, whatever number of them is under way. */
+  readonly #writers = new Slots(64);
+
+  readonly #intake: IntakeStore;
+
+  constructor(root: string) {
+    this.#objects = `${root}/blake3`;
+    this.#temporary = `${root}/tmp`;
+    this.#names = new SharedSync(this.#objects);
+    this.#intake = {
+      temporary: this.#temporary,
+      put: (data, limits) => this.put(data, limits),
+      intact: (cid) => this.#intact(cid),
+      publish: (cid, file) => {
+        this.#makeDirectory(cid);
+        return this.#publish(cid, file);
+      },
+    };
+  }
+
+  #directory(cid: Cid): string {
+    return `${this.#objects}/${objectName(cid)}`;
+  }
+
+  #path(cid: Cid): string {
+    return `${this.#directory(cid)}/bytes.zst`;
+  }
+
+  async has(cid: Cid): Promise<boolean> {
+    try {
+      return (await Deno.stat(this.#path(cid))).isFile;
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return false;
+      throw fileError(error, `cannot look for blob ${cid}`, "unavailable");
+    }
+  }
+
+  async missing(cids: readonly Cid[]): Promise<Cid[]> {
+    const lacking = new Set<Cid>();
+    await each(new Set(cids), 16, async (cid) => {
+      if (!await this.has(cid)) lacking.add(cid);
+    });
+    return cids.filter((cid) => lacking.has(cid));
+  }
+
+  async put(data: Uint8Array, limits: Limits = {}): Promise<Cid> {
+    checkCancelled(limits);
+    checkLength(data.length, limits);
+    if (data.length > SMALL) return await this.putStream(streamOf(data), limits);
+    const cid = cidOf(data);
+    checkAddress(cid, limits);
+    await this.#writers.run(() => this.#store(cid, data));
+    return cid;
+  }
+
+  /** Store a small blob. */
+  async #store(cid: Cid, data: Uint8Array): Promise<void> {
+    if (!this.#makeDirectory(cid) && await this.#intact(cid)) return;
+    const frame = await encode(data);
+    await using file = TempFile.create(this.#temporary);
+    file.appendSync(frame);
+    await this.#publish(cid, file);
+  }
+
+  async #publish(cid: Cid, file: TempFile): Promise<void> {
+    await file.publish(this.#path(cid));
+    await Promise.all([syncDirectory(this.#directory(cid)), this.#names.sync()]);
+  }
+
+  /** Make the directory of `cid`; false when there was one. */
+  #makeDirectory(cid: Cid): boolean {
+    const path = this.#directory(cid);
+    try {
+      Deno.mkdirSync(path, { mode: 0o755 });
+      return true;
+    } catch (error) {
+      if (error instanceof Deno.errors.AlreadyExists) return false;
+      throw fileError(error, `cannot store blob ${cid}`, "unavailable");
+    }
+  }
+
+  /** Whether the store holds `cid` undamaged; then it is durable, too, whoever wrote it. */
+  async #intact(cid: Cid): Promise<boolean> {
+    try {
+      using object = await StoredObject.open(cid, this.#path(cid), this.#checked);
+      if (object === null) return false;
+      await object.check();
+      await object.file.syncData();
+    } catch (error) {
+      if (isError(error, "integrity")) return false;
+      throw fileError(error, `cannot read blob ${cid}`, "unavailable");
+    }
+    await Promise.all([syncDirectory(this.#directory(cid)), this.#names.sync()]);
+    return true;
+  }
+
+  async putStream(source: ReadableStream<Uint8Array>, limits: Limits = {}): Promise<Cid> {
+    await using intake = new Intake(this.#intake, limits);
+    await drain(source, limits, (bytes) => intake.write(bytes));
+    return await intake.finish();
+  }
+
+  async putFile(path: string): Promise<Cid> {
+    return await this.putStream(streamFrom(readPieces(path)));
+  }
+
+  /** The checked bytes of a blob whose object is small, its open object otherwise, or null when there is none. */
+  async #load(cid: Cid): Promise<Uint8Array | StoredObject | null> {
+    const path = this.#path(cid);
+    const frame = readSmall(path);
+    if (frame === null) return null;
+    if (frame === "large") return await StoredObject.open(cid, path, this.#checked);
+    try {
+      const data = decodeSmall(frame, SMALL_DECODED);
+      if (data === null) return await StoredObject.open(cid, path, this.#checked);
+      checkWhole(cid, data);
+      // What was read is good only until the next read.
+      return data.slice();
+    } catch (error) {
+      throw blobError(cid, error);
+    }
+  }
+
+  async get(cid: Cid): Promise<Uint8Array | null> {
+    const found = await this.#load(cid);
+    if (!(found instanceof StoredObject)) return found;
+    return await collect(streamFrom(found.read()));
+  }
+
+  async getStream(cid: Cid, limits: Limits = {}): Promise<BlobBody | null> {
+    checkCancelled(limits);
+    const found = await this.#load(cid);
+    if (found === null) return null;
+    if (!(found instanceof StoredObject)) {
+      checkLength(found.length, limits, cid);
+      return { length: found.length, stream: streamOf(found) };
+    }
+    try {
+      const length = await found.length();
+      checkLength(length, limits, cid);
+      return { length, stream: streamFrom(found.read(limits), () => found[Symbol.dispose]()) };
+    } catch (error) {
+      found[Symbol.dispose]();
+      throw blobError(cid, error);
+    }
+  }
+
+  async getRange(cid: Cid, from: number, to: number): Promise<BlobBody | null> {
+    const found = await this.#load(cid);
+    if (found === null) return null;
+    if (!(found instanceof StoredObject)) {
+      checkRange(cid, from, found.length);
+      return { length: found.length, stream: streamOf(found.subarray(from, to)) };
+    }
+    try {
+      const length = await found.check();
+      checkRange(cid, from, length);
+      const part = slice(found.read(), from, to);
+      return { length, stream: streamFrom(part, () => found[Symbol.dispose]()) };
+    } catch (error) {
+      found[Symbol.dispose]();
+      throw blobError(cid, error);
+    }
+  }
+
+  async getFile(cid: Cid, path: string): Promise<number | null> {
+    const found = await this.#load(cid);
+    if (found === null) return null;
+    const stream = found instanceof StoredObject ? streamFrom(found.read()) : streamOf(found);
+    return await writeBeside(path, stream);
+  }
+
+  async *list(): AsyncGenerator<Cid, void, undefined> {
+    for await (const { cid } of this.#stored()) yield cid;
+  }
+
+  async usage(): Promise<Usage> {
+    let blobs = 0;
+    let bytes = 0;
+    for await (const { size } of this.#stored()) {
+      blobs++;
+      bytes += size;
+    }
+    return { blobs, bytes };
+  }
+
+  /** Every object with its size. Directories without one are what an eviction or a crash left. */
+  async *#stored(): AsyncGenerator<{ cid: Cid; size: number }, void, undefined> {
+    try {
+      for await (const entry of Deno.readDir(this.#objects)) {
+        const cid = nameToCid(entry.name);
+        if (cid === null) continue;
+        const info = await Deno.stat(this.#path(cid)).catch((error) => {
+          if (error instanceof Deno.errors.NotFound) return null;
+          throw error;
+        });
+        if (info?.isFile) yield { cid, size: info.size };
+      }
+    } catch (error) {
+      throw fileError(error, `cannot list the store ${this.#objects}`, "unavailable");
+    }
+  }
+
+  async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
+    try {
+      // What was checked lately is checked again: that is what is asked for.
+      using object = await StoredObject.open(cid, this.#path(cid), new CheckedObjects());
+      if (object === null) return "missing";
+      await object.check();
+      return "ok";
+    } catch (error) {
+      if (isError(error, "integrity")) return "corrupt";
+      throw error;
+    }
+  }
+}
+
+/** Open the store at `options.path`. `config` when it is a cache, `unavailable` when it cannot be written. */
+export async function openDisk(options: DiskOptions): Promise<Cas & Upkeep & Ranged> {
+  await prepareRoot(options.path);
+  await sweep(`${options.path}/tmp`, options.sweepAfterMs ?? 60 * 60 * 1000);
+  return new DiskCas(options.path);
+}

@@ -1,0 +1,60 @@
+/** @module The root of a disk store: its directories, and what a crash left in them. */
+
+import { SubletError } from "../home/mod.ts";
+import { each } from "./each.ts";
+import { fileError } from "./files.ts";
+import { syncDirectory } from "./sync_dir.ts";
+
+/** Make the directories of the store at `root`, durably. `config` when it is the cache of another store. */
+export async function prepareRoot(root: string): Promise<void> {
+  await refuseCache(root);
+  try {
+    await Deno.mkdir(`${root}/blake3`, { recursive: true, mode: 0o755 });
+    await Deno.mkdir(`${root}/tmp`, { recursive: true, mode: 0o755 });
+    await syncDirectory(root);
+    await syncDirectory(`${root}/..`);
+  } catch (error) {
+    throw fileError(error, `cannot make the store ${root}`, "unavailable");
+  }
+}
+
+async function refuseCache(root: string): Promise<void> {
+  let remote: string;
+  try {
+    remote = (await Deno.readTextFile(`${root}/remote.url`)).trim();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return;
+    throw fileError(error, `cannot open the store ${root}`, "unavailable");
+  }
+  throw new SubletError(
+    "config",
+    `[plugins.cas] path = ${
+      JSON.stringify(root)
+    }: this is a cache of ${remote}, and what it dropped is only there. ` +
+      'Use provider = "cached" with that remote, or another path',
+  );
+}
+
+/** Remove temporary files that nobody has written to for `ageMs` milliseconds: a crash left them. */
+export async function sweep(directory: string, ageMs: number): Promise<number> {
+  let removed = 0;
+  try {
+    const names: string[] = [];
+    for await (const entry of Deno.readDir(directory)) if (entry.isFile) names.push(entry.name);
+    await each(names, 16, async (name) => {
+      const path = `${directory}/${name}`;
+      // Another process may sweep as well, or finish its put.
+      const info = await Deno.lstat(path).catch(() => null);
+      if (info?.mtime === undefined || info.mtime === null) return;
+      if (Date.now() - info.mtime.getTime() < ageMs) return;
+      const gone = await Deno.remove(path).then(() => true, (error) => {
+        if (error instanceof Deno.errors.NotFound) return false;
+        throw error;
+      });
+      if (gone) removed++;
+    });
+  } catch (error) {
+    throw fileError(error, `cannot sweep ${directory}`, "unavailable");
+  }
+  return removed;
+}

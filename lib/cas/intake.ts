@@ -1,0 +1,82 @@
+/** @module A blob on its way into a disk store, of which nobody knows yet how large it is. */
+
+import { createHasher } from "./blake3.ts";
+import { cidOfDigest } from "./cid.ts";
+import type { Cid, Limits } from "./contract.ts";
+import { FrameWriter } from "./frame_writer.ts";
+import { checkAddress } from "./limits.ts";
+import { concat } from "./streams.ts";
+import { TempFile } from "./temp_file.ts";
+
+/** Blobs up to this size are stored from memory. */
+export const SMALL = 64 * 1024;
+
+/** What an intake needs of its store. */
+export interface IntakeStore {
+  /** Where temporary files go. */
+  readonly temporary: string;
+  /** Store a small blob. */
+  put(data: Uint8Array, limits: Limits): Promise<Cid>;
+  /** Whether the store holds the blob undamaged. */
+  intact(cid: Cid): Promise<boolean>;
+  /** Make `file` the object of `cid`, durably. */
+  publish(cid: Cid, file: TempFile): Promise<void>;
+}
+
+/** Gathers the first bytes, then writes a frame, or only hashes when the expected blob is there already. */
+export class Intake implements AsyncDisposable {
+  readonly #store: IntakeStore;
+  readonly #limits: Limits;
+  #parts: Uint8Array[] = [];
+  #held = 0;
+  #file: TempFile | null = null;
+  #sink: { write(bytes: Uint8Array): Promise<void> | void; finish(): Promise<Uint8Array> } | null =
+    null;
+  #close = () => {};
+
+  constructor(store: IntakeStore, limits: Limits) {
+    this.#store = store;
+    this.#limits = limits;
+  }
+
+  /** Take the next bytes. Before it is large they are kept, so they must not change. */
+  write(bytes: Uint8Array): Promise<void> | void {
+    if (this.#sink !== null) return this.#sink.write(bytes);
+    this.#parts.push(bytes);
+    this.#held += bytes.length;
+    if (this.#held > SMALL) return this.#grow();
+  }
+
+  /** Store the blob, if it is the one that is expected. */
+  async finish(): Promise<Cid> {
+    if (this.#sink === null) {
+      return await this.#store.put(concat(this.#parts, this.#held), this.#limits);
+    }
+    const cid = cidOfDigest(await this.#sink.finish());
+    checkAddress(cid, this.#limits);
+    if (this.#file !== null) await this.#store.publish(cid, this.#file);
+    return cid;
+  }
+
+  async #grow(): Promise<void> {
+    const { expectedCid, expectedLength } = this.#limits;
+    if (expectedCid !== undefined && await this.#store.intact(expectedCid)) {
+      const hasher = createHasher();
+      this.#sink = {
+        write: (bytes) => hasher.update(bytes),
+        finish: () => Promise.resolve(hasher.digest()),
+      };
+    } else {
+      this.#file = TempFile.create(this.#store.temporary);
+      const writer = new FrameWriter(this.#file, expectedLength ?? null);
+      this.#sink = writer;
+      this.#close = () => writer.close();
+    }
+    for (const part of this.#parts.splice(0)) await this.#sink.write(part);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#close();
+    await this.#file?.[Symbol.asyncDispose]();
+  }
+}

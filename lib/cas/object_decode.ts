@@ -1,0 +1,181 @@
+/** @module From a stored object, one zstd frame by any encoder, to the bytes of its blob. */
+
+import { pipeline, Readable } from "node:stream";
+import { constants, createZstdDecompress, zstdDecompressSync } from "node:zlib";
+import { isError, messageOf, SubletError } from "../home/mod.ts";
+import { concat } from "./streams.ts";
+import {
+  BLOCK,
+  BLOCK_MAX,
+  type FrameHeader,
+  FrameScanner,
+  parseHeader,
+  type Part,
+} from "./zstd_frame.ts";
+
+/** Largest window that a decoder may need: 128 MiB. */
+const DECODER = { params: { [constants.ZSTD_d_windowLogMax]: 27 } };
+
+/** A frame of ours that has a block of another type after all: it is decoded anew, by the library. */
+const NOT_RAW = Symbol("not raw");
+
+function undecodable(error: unknown): SubletError {
+  if (isError(error)) return error;
+  return new SubletError("integrity", `it cannot be decompressed: ${messageOf(error)}`, {
+    cause: error,
+  });
+}
+
+/** `bytes` without what Node's `Buffer` does otherwise than an array of bytes. */
+function plain(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+/** Append the content of a raw or RLE block's part to `out`. Throws {@linkcode NOT_RAW} for a compressed one. */
+function takeRaw(part: Part, out: Uint8Array[]): void {
+  if (part.type === BLOCK.raw) out.push(part.bytes);
+  else if (part.type === BLOCK.rle) out.push(new Uint8Array(part.size).fill(part.bytes[0] ?? 0));
+  else throw NOT_RAW;
+}
+
+/**
+ * The content of the whole frame `frame`, or null when it is too large for that and has to be streamed. Throws
+ * `integrity` when it is not exactly one frame.
+ */
+export function decodeSmall(frame: Uint8Array, maxLength: number): Uint8Array | null {
+  const scanner = new FrameScanner();
+  const parts: Uint8Array[] = [];
+  let raw = true;
+  let length = 0;
+  scanner.push(frame, (part) => {
+    raw = raw && part.type !== BLOCK.compressed;
+    length += part.type === BLOCK.rle ? part.size : part.bytes.length;
+    if (raw && length <= maxLength) takeRaw(part, parts);
+  });
+  scanner.finish();
+  if (length > maxLength) return null;
+  if (!raw) return decompressSmall(frame, maxLength);
+  const only = parts.length === 1 ? parts[0] : undefined;
+  checkSize(length, scanner.header);
+  return only ?? concat(parts, length);
+}
+
+function decompressSmall(frame: Uint8Array, maxLength: number): Uint8Array | null {
+  const size = new FrameScanner();
+  size.push(frame);
+  const announced = size.header?.contentSize ?? null;
+  if (announced !== null && announced > maxLength) return null;
+  try {
+    const content = zstdDecompressSync(frame, { ...DECODER, maxOutputLength: maxLength });
+    checkSize(content.length, size.header);
+    return plain(content);
+  } catch (error) {
+    if ((error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE") return null;
+    throw undecodable(error);
+  }
+}
+
+/** Throws `integrity` when the header announced another length than `length`. */
+function checkSize(length: number, header: FrameHeader | null): void {
+  const announced = header?.contentSize ?? null;
+  if (announced !== null && announced !== length) {
+    throw new SubletError("integrity", `it has ${length} bytes, its header says ${announced}`);
+  }
+}
+
+/**
+ * The content of the frame that `open` reads, piece by piece. Throws `integrity` as soon as it is not exactly one
+ * frame. `open` is called again only for a frame that mixes blocks in a way that no known encoder does.
+ */
+export async function* decode(
+  open: () => AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let delivered = 0;
+  try {
+    for await (const bytes of decodeOnce(open())) {
+      delivered += bytes.length;
+      yield bytes;
+    }
+    return;
+  } catch (error) {
+    if (error !== NOT_RAW) throw error;
+  }
+  for await (const bytes of decompress(open())) {
+    const skip = Math.min(delivered, bytes.length);
+    delivered -= skip;
+    if (skip < bytes.length) yield bytes.subarray(skip);
+  }
+}
+
+async function* decodeOnce(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const chunks = source[Symbol.asyncIterator]();
+  let start: Uint8Array = new Uint8Array(0);
+  let ended = false;
+  async function* whole() {
+    try {
+      if (start.length > 0) yield start;
+      while (!ended) {
+        const { done, value } = await chunks.next();
+        if (done) return;
+        yield value;
+      }
+    } finally {
+      await chunks.return?.();
+    }
+  }
+  let header: FrameHeader | null = null;
+  while (header === null && !ended) {
+    const { done, value } = await chunks.next();
+    ended = done === true;
+    if (value !== undefined) {
+      start = start.length === 0 ? value : concat([start, value], start.length + value.length);
+      header = parseHeader(start);
+    }
+  }
+  yield* header === null || header.ours ? decodeRaw(whole()) : decompress(whole());
+}
+
+/** The content of a frame of ours, without a decoder. Throws {@linkcode NOT_RAW} when a block is compressed. */
+async function* decodeRaw(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const scanner = new FrameScanner();
+  const out: Uint8Array[] = [];
+  let length = 0;
+  for await (const bytes of source) {
+    scanner.push(bytes, (part) => takeRaw(part, out));
+    for (const part of out) {
+      length += part.length;
+      yield part;
+    }
+    out.length = 0;
+  }
+  scanner.finish();
+  checkSize(length, scanner.header);
+}
+
+/** The content of a frame by any encoder. */
+async function* decompress(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const scanner = new FrameScanner();
+  async function* scanned() {
+    for await (const bytes of source) {
+      scanner.push(bytes);
+      yield bytes;
+    }
+    scanner.finish();
+  }
+  const decoder = createZstdDecompress({ ...DECODER, chunkSize: BLOCK_MAX });
+  pipeline(Readable.from(scanned(), { objectMode: false }), decoder, () => {});
+  // Errors reach whoever reads; those of a decoder that nobody reads any more reach nobody.
+  decoder.on("error", () => {});
+  let length = 0;
+  try {
+    for await (const bytes of decoder as AsyncIterable<Uint8Array>) {
+      length += bytes.length;
+      yield plain(bytes);
+    }
+  } catch (error) {
+    throw undecodable(error);
+  } finally {
+    decoder.destroy();
+  }
+  checkSize(length, scanner.header);
+}

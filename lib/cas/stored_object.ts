@@ -1,0 +1,122 @@
+/** @module One object of a store on disk, open for reading. */
+
+import { damagedBlob, verified } from "./verify.ts";
+import type { Cid, Limits } from "./contract.ts";
+import { objectName } from "./cid.ts";
+import type { CheckedObjects } from "./checked_objects.ts";
+import { fileError } from "./files.ts";
+import { decode } from "./object_decode.ts";
+import { HEADER_MAX, parseHeader } from "./zstd_frame.ts";
+
+/** Bytes of a read: eight blocks. */
+const READ = 256 * 1024;
+
+/** An object's file. It is closed when a stream of it ends, or when it is disposed. */
+export class StoredObject implements Disposable {
+  #open = true;
+
+  private constructor(
+    readonly cid: Cid,
+    readonly info: Deno.FileInfo,
+    readonly file: Deno.FsFile,
+    readonly checked: CheckedObjects,
+    /** Unix ms at which `info` was read. */
+    readonly since: number,
+  ) {}
+
+  /** The object at `path`, or null when there is none. */
+  static async open(
+    cid: Cid,
+    path: string,
+    checked: CheckedObjects,
+  ): Promise<StoredObject | null> {
+    let file: Deno.FsFile | null = null;
+    try {
+      file = await Deno.open(path);
+      const since = Date.now();
+      return new StoredObject(cid, await file.stat(), file, checked, since);
+    } catch (error) {
+      file?.close();
+      if (error instanceof Deno.errors.NotFound) return null;
+      throw fileError(error, `cannot read blob ${cid}`, "unavailable");
+    }
+  }
+
+  /** What is known of it without reading it. Throws `integrity` when it is known to be damaged. */
+  known(): number | null {
+    const found = this.checked.find(objectName(this.cid), this.info);
+    if (found !== null && found.length === null) {
+      throw damagedBlob(this.cid, "it was when it was last read, and has not changed since");
+    }
+    return found?.length ?? null;
+  }
+
+  /** The length of the blob: as its header announces it, or else by reading it all. */
+  async length(): Promise<number> {
+    const known = this.known();
+    if (known !== null) return known;
+    const start = new Uint8Array(HEADER_MAX);
+    const count = await this.#readAt(start, 0);
+    return parseHeader(start.subarray(0, count))?.contentSize ?? await this.check();
+  }
+
+  /** Its bytes, checked unless they were lately. */
+  async *read(limits: Limits = {}): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      if (this.known() !== null) yield* decode(() => this.#chunks());
+      else yield* this.#checkedBytes(limits);
+    } finally {
+      this[Symbol.dispose]();
+    }
+  }
+
+  /** Read all of it; the length of the blob. Throws `integrity` when it is damaged. */
+  async check(): Promise<number> {
+    const known = this.known();
+    if (known !== null) return known;
+    let length = 0;
+    for await (const bytes of this.#checkedBytes({})) length += bytes.length;
+    return length;
+  }
+
+  async *#checkedBytes(limits: Limits): AsyncGenerator<Uint8Array, void, undefined> {
+    const remember = (length: number | null) =>
+      this.checked.add(objectName(this.cid), this.info, this.since, { length });
+    try {
+      yield* verified(this.cid, decode(() => this.#chunks()), limits, remember);
+    } catch (error) {
+      if ((error as { code?: unknown }).code === "integrity") remember(null);
+      throw error;
+    }
+  }
+
+  async *#chunks(): AsyncGenerator<Uint8Array> {
+    for (let at = 0;;) {
+      const chunk = new Uint8Array(Math.min(READ, Math.max(1, this.info.size - at)));
+      const count = await this.#readAt(chunk, at);
+      if (count === 0) return;
+      at += count;
+      yield chunk.subarray(0, count);
+    }
+  }
+
+  async #readAt(target: Uint8Array, at: number): Promise<number> {
+    try {
+      await this.file.seek(at, Deno.SeekMode.Start);
+      let count = 0;
+      while (count < target.length) {
+        const more = await this.file.read(target.subarray(count));
+        if (more === null) break;
+        count += more;
+      }
+      return count;
+    } catch (error) {
+      throw fileError(error, `cannot read blob ${this.cid}`, "unavailable");
+    }
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#open) this.file.close();
+    this.#open = false;
+  }
+}
