@@ -50,7 +50,7 @@ const SETTINGS = [
   "index.version=2",
   // Our refs are no history of a person, and wait for a lock that somebody holds for a moment.
   "core.logAllRefUpdates=false",
-  "core.filesRefLockTimeout=5000",
+  "core.filesRefLockTimeout=1000",
   "core.packedRefsTimeout=10000",
   "i18n.logOutputEncoding=UTF-8",
   // The owner of a repository that we were told to open may be another user.

@@ -1,6 +1,13 @@
 /** @module Door of lib/vcs: the version control contract, and the `git` provider. */
 
 export type { Ask, Check, Repository, Sent, Supply, Table, Vcs, Version } from "./contract.ts";
+export {
+  type FirstTransfer,
+  type FirstTransferStore,
+  memoryTransfers,
+  Transfers,
+  type TransfersPorts,
+} from "./first_transfer.ts";
 export { gitTable, GitVcs } from "./git.ts";
 export { type Exec, GIT_ENV, GitFailure } from "./git_call.ts";
 export type { VcsPorts } from "./repository.ts";

@@ -107,15 +107,16 @@ export class GitReplica extends GitRepository {
     revisions: readonly string[],
     signal?: AbortSignal,
   ): Promise<string[]> {
-    if ((await this.lacking(revisions)).length === 0) return [];
+    const missed = await this.lacking(revisions);
+    if (missed.length === 0) return [];
     // An empty replica gets its whole history once, not once for each job that starts meanwhile.
     const first = (await this.tips()).length === 0;
     const bring = async () => {
-      // While this waited for its turn, another may have brought them.
-      const lacking = await this.lacking(revisions);
-      const [first] = lacking;
-      if (first === undefined) return [];
-      this.place ??= await makeReplica(this.git, this.path, formatOf(first), this.ports.ids);
+      // While this waited to be alone, another may have brought them.
+      const lacking = first ? await this.lacking(missed) : missed;
+      const [one] = lacking;
+      if (one === undefined) return [];
+      this.place ??= await makeReplica(this.git, this.path, formatOf(one), this.ports.ids);
       this.#fetches++;
       const owed = this.#owed;
       await this.bring(supply, [...new Set([...lacking, ...owed])], signal);

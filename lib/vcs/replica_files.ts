@@ -49,12 +49,19 @@ async function skeleton(
   return made;
 }
 
+/** The format of the replica at `path`: as it says or, when it is too damaged to, as the names of its packs show. */
+async function readFormat(path: string): Promise<ObjectFormat> {
+  const config = await Deno.readTextFile(`${path}/config`).catch(() => "");
+  if (/^\s*objectformat\s*=\s*sha256\s*$/im.test(config)) return "sha256";
+  if (/^\s*repositoryformatversion\s*=/im.test(config)) return "sha1";
+  const packs = await entries(`${path}/objects/pack`);
+  return packs.some(({ name }) => /^pack-[0-9a-f]{64}\./.test(name)) ? "sha256" : "sha1";
+}
+
 /** Where the replica at `path` is, or null when there is none. */
 export async function findReplica(path: string): Promise<Place | null> {
   if (!await somethingAt(`${path}/HEAD`)) return null;
-  const config = await Deno.readTextFile(`${path}/config`).catch(() => "");
-  const format = /^\s*objectformat\s*=\s*sha256\s*$/im.test(config) ? "sha256" : "sha1";
-  return { gitDir: path, commonDir: path, format, settings: [] };
+  return { gitDir: path, commonDir: path, format: await readFormat(path), settings: [] };
 }
 
 /** Make the replica at `path`, empty: it is there in full or not at all. */
