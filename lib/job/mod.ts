@@ -24,3 +24,6 @@ export {
   hasEnded,
 } from "./evaluation_store.ts";
 export { type CampaignRef, Evaluations, type EvaluationsDeps } from "./evaluations.ts";
+export { EvaluationRunner, type EvaluationRunnerOptions } from "./evaluation_runner.ts";
+export type { VcsByName } from "./run_clones.ts";
+export { LOG_LIMITS, type LogLimits } from "./run_logs.ts";

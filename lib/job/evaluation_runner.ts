@@ -1,0 +1,212 @@
+/** @module Evaluations on a worker: the runs of a candidate and its bar, and the report of what they came to. */
+
+import { join } from "node:path";
+import { SharedInputs } from "../cas/mod.ts";
+import { isError, messageOf, type ProcessRef } from "../home/mod.ts";
+import { GitVcs } from "../vcs/mod.ts";
+import { Clones, type VcsByName } from "./run_clones.ts";
+import { notRun, stopped } from "./run_judge.ts";
+import { LOG_LIMITS, type LogLimits, type StoredLogs, storeLogs } from "./run_logs.ts";
+import { type Run, type RunContext, runOnce } from "./run_once.ts";
+import { RunPlace } from "./run_place.ts";
+import type { JobControl, JobHandle, JobRunner, Outcome, Site } from "./runner.ts";
+import { type EvaluationJob, evaluationJob, type Sample, type Source } from "./shapes.ts";
+
+/** Settings of an {@linkcode EvaluationRunner}. */
+export interface EvaluationRunnerOptions {
+  /** Where checkouts come from. Default: git. */
+  readonly vcs?: VcsByName;
+  /** Milliseconds between TERM and KILL. Default 5,000. */
+  readonly graceMs?: number;
+  readonly logs?: Partial<LogLimits>;
+}
+
+/** One run, in order: whose, and its number from 1. */
+interface Turn {
+  readonly side: "candidate" | "bar";
+  readonly number: number;
+}
+
+/** How long log files are tried to be stored while the store cannot be reached, milliseconds. */
+const LOGS_MS = 10 * 60 * 1000;
+const MAX_WAIT_MS = 30_000;
+/** A process that is not there, for stopping by tag alone: its pid is beyond every kernel's largest. */
+const NO_PROCESS: ProcessRef = { pid: 2 ** 31 - 1, startTime: 0 };
+
+/** The order of the runs: with a bar, pairs that alternate in who goes first, so that drift hits both alike. */
+export function turnsOf(repeats: number, paired: boolean): Turn[] {
+  const turns: Turn[] = [];
+  for (let number = 1; number <= repeats; number++) {
+    const sides: Turn["side"][] = paired ? ["candidate", "bar"] : ["candidate"];
+    if (number % 2 === 0) sides.reverse();
+    for (const side of sides) turns.push({ side, number });
+  }
+  return turns;
+}
+
+/** Runs evaluations on a site. One instance serves all of a worker's. */
+export class EvaluationRunner implements JobRunner {
+  readonly kind = "evaluation";
+  readonly #site: Site;
+  readonly #clones: Clones;
+  readonly #shared: SharedInputs;
+  readonly #graceMs: number;
+  readonly #logs: LogLimits;
+
+  constructor(site: Site, options: EvaluationRunnerOptions = {}) {
+    this.#site = site;
+    this.#clones = new Clones(site, options.vcs ?? { git: new GitVcs(site) });
+    this.#shared = new SharedInputs(site.cas, join(site.home, "inputs"));
+    this.#graceMs = options.graceMs ?? 5000;
+    this.#logs = { ...LOG_LIMITS, ...options.logs };
+  }
+
+  /** Free at least `bytes` of the home's disk, if linked inputs that no job uses take as much; the bytes freed. */
+  async evictInputs(bytes: number): Promise<number> {
+    return await this.#shared.evict(bytes);
+  }
+
+  async run(value: unknown, control: JobControl): Promise<Outcome> {
+    const parsed = evaluationJob.safeParse(value);
+    if (!parsed.success) return { lost: invalid(parsed.error) };
+    const job = parsed.data;
+    if (job.runner !== "process") {
+      return { lost: `this worker has no runner ${JSON.stringify(job.runner)}` };
+    }
+    const place = new RunPlace(this.#site.home, job, control.lease);
+    const tag = this.#site.ids.uuid();
+    if (place.exists) await this.cleanup(job, control.lease);
+    await place.make(tag);
+    const context: RunContext = {
+      site: this.#site,
+      clones: this.#clones,
+      shared: this.#shared,
+      control,
+      job,
+      place,
+      tag,
+      graceMs: this.#graceMs,
+      logs: this.#logs,
+    };
+    const samples = await this.#runAll(context);
+    if (samples === null) {
+      await this.cleanup(job, control.lease);
+      return { stale: true };
+    }
+    const files = await this.#store(place, control);
+    return {
+      report: {
+        kind: "evaluation",
+        samples: samples.candidate,
+        bar_samples: samples.bar,
+        files,
+        // Ours: tells a run that was stopped from one that failed by itself.
+        ...(control.stop.aborted ? { stopped: true } : {}),
+      },
+    };
+  }
+
+  /** Every run up to the first that fails, or null when the lease is stale. */
+  async #runAll(context: RunContext): Promise<Record<Turn["side"], Sample[]> | null> {
+    const { job, control } = context;
+    const samples: Record<Turn["side"], Sample[]> = { candidate: [], bar: [] };
+    let before: Run | null = null;
+    for (const { side, number } of turnsOf(job.repeats, job.bar !== null)) {
+      // The last checkout is removed after the report; the others make room for the next.
+      await before?.discard();
+      const source = side === "bar" && job.bar !== null ? job.bar.artifact : job.artifact;
+      const run: Run | null = control.stop.aborted
+        ? null
+        : await this.#turn(context, source, `${side}-${number}`);
+      before = run;
+      const sample: Sample | null = run === null ? notRun(stopped(control.stop)) : run.sample;
+      if (sample === null) return null;
+      samples[side].push(sample);
+      if (sample.error !== null) break;
+    }
+    return samples;
+  }
+
+  /** A run, and once more when somebody else killed it. */
+  async #turn(context: RunContext, source: Source, name: string): Promise<Run> {
+    const run = await runOnce(context, source, name);
+    if (!run.stranger || context.control.stop.aborted) return run;
+    const { control, job } = context;
+    const fields = { lease: control.lease, evaluation: job.evaluation, run: name };
+    this.#site.log.event("evaluation.retry", { ...fields, error: run.sample?.error });
+    await run.discard();
+    return await runOnce(context, source, `${name}-again`);
+  }
+
+  /** Store the log files, patiently: what was measured is worth more than they are, and is reported without them. */
+  async #store(place: RunPlace, control: JobControl): Promise<StoredLogs["files"]> {
+    const { clock, log, cas } = this.#site;
+    const end = clock.monotonic() + LOGS_MS;
+    for (let wait = 500;; wait = Math.min(wait * 2, MAX_WAIT_MS)) {
+      try {
+        const { files, leftOut } = await storeLogs(cas, place.root, place.isNoLog, this.#logs);
+        if (leftOut.count > 0) log.event("evaluation.logs_left_out", { ...leftOut });
+        return files;
+      } catch (error) {
+        const again = isError(error, "unavailable", "unreachable", "busy") &&
+          !control.stop.aborted && clock.monotonic() + wait < end;
+        log.event("evaluation.logs_not_stored", {
+          lease: control.lease,
+          again,
+          error: messageOf(error),
+        });
+        if (!again) return {};
+        await clock.sleep(wait, control.stop);
+      }
+    }
+  }
+
+  async recover(
+    value: unknown,
+    held: { readonly handle: JobHandle | null; readonly startedAt: string | null },
+    control: JobControl,
+  ): Promise<Outcome> {
+    const parsed = evaluationJob.safeParse(value);
+    if (!parsed.success) return { lost: invalid(parsed.error) };
+    const place = new RunPlace(this.#site.home, parsed.data, control.lease);
+    await this.#stopLeft(held.handle, await place.tag());
+    await this.#discard(parsed.data, place);
+    return { lost: "its worker started again while the evaluation ran" };
+  }
+
+  /** Stop what an earlier process of this worker started: the group whose leader is known, and all with the tag. */
+  async #stopLeft(handle: JobHandle | null, tag: string | null): Promise<void> {
+    const { processes } = this.#site;
+    let leader: ProcessRef | null = null;
+    if (handle !== null && "pgid" in handle && handle.start_time !== null) {
+      const ref = { pid: handle.pgid, startTime: handle.start_time };
+      // A pid may be somebody else's by now.
+      if (await processes.alive(ref)) leader = ref;
+    }
+    if (leader === null && tag === null) return;
+    await processes.stop(leader ?? NO_PROCESS, tag, this.#graceMs);
+  }
+
+  async cleanup(value: unknown, lease: number): Promise<void> {
+    const parsed = evaluationJob.safeParse(value);
+    if (!parsed.success) return;
+    const place = new RunPlace(this.#site.home, parsed.data, lease);
+    await this.#discard(parsed.data, place);
+    await place.remove();
+  }
+
+  async #discard(job: EvaluationJob, place: RunPlace): Promise<void> {
+    for (const path of await place.worktrees()) {
+      const name = path.slice(place.root.length + 1);
+      const source = name.startsWith("bar-") && job.bar !== null ? job.bar.artifact : job.artifact;
+      await (await this.#clones.of(source)).discard(path);
+    }
+  }
+}
+
+function invalid(
+  error: { readonly issues: readonly { path: PropertyKey[]; message: string }[] },
+): string {
+  const [issue] = error.issues;
+  return `the job is not valid: ${issue?.path.map(String).join(".")}: ${issue?.message}`;
+}

@@ -1,0 +1,83 @@
+/** @module The linked inputs of a job: put into its checkout before it runs, and checked afterwards. */
+
+import {
+  changedPaths,
+  type Manifest,
+  materialise,
+  type NewLink,
+  type Placed,
+  readManifest,
+  type SharedInputs,
+} from "../cas/mod.ts";
+import { SubletError } from "../home/mod.ts";
+import type { Site } from "./runner.ts";
+import type { Source } from "./shapes.ts";
+
+/** Symbolic links that one helper process makes. */
+const BATCH = 100;
+const MAKE_LINKS = 'while [ $# -gt 0 ]; do ln -s -- "$1" "$2" || exit 1; shift 2; done';
+
+/** Names that an event or an error holds. */
+const SHOWN = 10;
+
+/**
+ * Put the links of `source` into the checkout at `root`, as read-only shared copies. What the checkout has already
+ * stays.
+ */
+export async function placeInputs(
+  site: Site,
+  shared: SharedInputs,
+  source: Source,
+  root: string,
+  signal: AbortSignal,
+): Promise<Placed[]> {
+  const placed: Placed[] = [];
+  for (const [name, address] of Object.entries(source.links)) {
+    const manifest = await readManifest(site.cas, address);
+    const tree = await materialise(manifest, root, holdsName(manifest, name) ? "" : name, shared, {
+      what: `link ${JSON.stringify(name)}`,
+      makeLinks: (links) => makeLinks(site, links),
+      signal,
+    });
+    if (tree.rebuilt.length > 0) {
+      site.log.event("inputs.rebuilt", {
+        link: name,
+        count: tree.rebuilt.length,
+        blobs: tree.rebuilt.slice(0, SHOWN),
+      });
+    }
+    placed.push(tree);
+  }
+  return placed;
+}
+
+/** Whether the manifest's paths go from the checkout's root, and not from the link: both are in use. */
+function holdsName({ entries }: Manifest, name: string): boolean {
+  return entries.length > 0 &&
+    entries.every(({ path }) => path === name || path.startsWith(`${name}/`));
+}
+
+async function makeLinks(site: Site, links: readonly NewLink[]): Promise<void> {
+  try {
+    for (const { target, path } of links) await Deno.symlink(target, path);
+  } catch (error) {
+    // A process with limited permissions may make no link at all, since it could point anywhere.
+    if (!(error instanceof Deno.errors.NotCapable)) throw error;
+    for (let at = 0; at < links.length; at += BATCH) {
+      const pairs = links.slice(at, at + BATCH).flatMap(({ target, path }) => [target, path]);
+      const argv = ["/bin/sh", "-c", MAKE_LINKS, "sh", ...pairs];
+      const { code, stderr } = await site.processes.exec({ argv, cwd: site.home });
+      if (code !== 0) throw new SubletError("failed", `cannot make symbolic links: ${stderr}`);
+    }
+  }
+}
+
+/** Why the inputs are no longer what was put there, or null when they are. */
+export async function changedInputs(site: Site, placed: readonly Placed[]): Promise<string | null> {
+  const changed = (await Promise.all(placed.map(changedPaths))).flat();
+  if (changed.length === 0) return null;
+  const paths = changed.slice(0, SHOWN);
+  site.log.event("inputs.changed", { count: changed.length, paths });
+  const more = changed.length > SHOWN ? ` and ${changed.length - SHOWN} more` : "";
+  return `it changed its linked inputs, which are shared and read-only: ${paths.join(", ")}${more}`;
+}

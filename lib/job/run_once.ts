@@ -1,0 +1,133 @@
+/** @module One run of an evaluation: its checkout, its inputs, its command, and what it came to. */
+
+import { join } from "node:path";
+import type { Placed, SharedInputs } from "../cas/mod.ts";
+import { messageOf } from "../home/mod.ts";
+import type { Repository } from "../vcs/mod.ts";
+import type { Clones } from "./run_clones.ts";
+import { type Ended, runCommand } from "./run_command.ts";
+import { changedInputs, placeInputs } from "./run_inputs.ts";
+import { judge, killedByStranger, notRun, stopped } from "./run_judge.ts";
+import type { LogLimits } from "./run_logs.ts";
+import type { RunPlace } from "./run_place.ts";
+import type { JobControl, Site } from "./runner.ts";
+import type { EvaluationJob, Sample, Source } from "./shapes.ts";
+
+/** What the runs of an evaluation have in common. */
+export interface RunContext {
+  readonly site: Site;
+  readonly clones: Clones;
+  readonly shared: SharedInputs;
+  readonly control: JobControl;
+  readonly job: EvaluationJob;
+  readonly place: RunPlace;
+  /** Marks every process of the job. */
+  readonly tag: string;
+  readonly graceMs: number;
+  readonly logs: LogLimits;
+}
+
+/** What a run came to. */
+export interface Run {
+  /** Null when its lease is stale: there is nothing to say. */
+  readonly sample: Sample | null;
+  /** Whether somebody other than us killed it. */
+  readonly stranger: boolean;
+  /** Remove its checkout. */
+  readonly discard: () => Promise<void>;
+}
+
+/** A checkout that is ready to run in. */
+interface Ready {
+  readonly repository: Repository;
+  readonly placed: readonly Placed[];
+}
+
+/**
+ * Run the command on `source` in the run directory `name`. What keeps it from running is in its sample; it rejects when
+ * the lease's state cannot be recorded, or its processes not be stopped.
+ */
+export async function runOnce(context: RunContext, source: Source, name: string): Promise<Run> {
+  const { control, place } = context;
+  const discard = async () => await (await context.clones.of(source)).discard(worktree);
+  const worktree = place.makeRun(name);
+  let ready: Ready;
+  try {
+    ready = await prepare(context, source, worktree);
+  } catch (error) {
+    const reason = control.stop.aborted
+      ? stopped(control.stop)
+      : `could not run: ${messageOf(error)}`;
+    return { sample: notRun(reason), stranger: false, discard };
+  }
+  if (control.stop.aborted) {
+    return { sample: notRun(stopped(control.stop)), stranger: false, discard };
+  }
+  const run = await execute(context, name, worktree, ready.placed);
+  return { ...run, discard };
+}
+
+async function prepare(context: RunContext, source: Source, worktree: string): Promise<Ready> {
+  const { site, clones, shared, control } = context;
+  const repository = await clones.of(source);
+  const supply = clones.supply(source, control.stop);
+  await repository.checkout(source.revision, worktree, supply, control.stop);
+  const placed = await placeInputs(site, shared, source, worktree, control.stop);
+  return { repository, placed };
+}
+
+async function execute(
+  context: RunContext,
+  name: string,
+  worktree: string,
+  placed: readonly Placed[],
+): Promise<Omit<Run, "discard">> {
+  const { site, control, job, place, tag, graceMs, logs } = context;
+  const units = place.units(site.ids.uuid());
+  const files = {
+    root: place.root,
+    stdout: `${name}/eval.stdout`,
+    stderr: `${name}/eval.stderr`,
+    units,
+  };
+  let started = false;
+  const watched: JobControl = {
+    lease: control.lease,
+    stop: control.stop,
+    started: (handle, session) => {
+      started = true;
+      return control.started(handle, session);
+    },
+  };
+  let ended: Ended;
+  try {
+    ended = await runCommand(site, watched, {
+      argv: job.command,
+      cwd: worktree,
+      env: environment(context, join(place.root, units)),
+      stdout: join(place.root, files.stdout),
+      stderr: join(place.root, files.stderr),
+      tag,
+      timeout: job.timeout,
+      graceMs,
+      maxOutput: logs.stopBytes,
+    });
+  } catch (error) {
+    if (started) throw error;
+    return { sample: notRun(`could not run: ${messageOf(error)}`), stranger: false };
+  }
+  if (ended.cause === "stale") return { sample: null, stranger: false };
+  const inputs = changedInputs(site, placed);
+  const sample = await judge(ended, files, job, control.stop, inputs);
+  return { sample, stranger: killedByStranger(ended) };
+}
+
+function environment({ site, job }: RunContext, units: string): Record<string, string> {
+  const deadline = Math.floor(site.clock.now() / 1000 + job.timeout);
+  return {
+    SUBLET_UNITS_FILE: units,
+    // Commands that were written for piloop find it under this name.
+    PILOOP_UNITS_FILE: units,
+    SUBLET_DEADLINE: String(deadline),
+  };
+}
