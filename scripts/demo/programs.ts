@@ -34,11 +34,22 @@ export class Programs implements AsyncDisposable {
     args: readonly string[],
     options: { mayFail?: boolean } = {},
   ): Promise<string> {
-    const { success, stdout, stderr } = await this.#command(home, args, {}).output();
-    if (!success && options.mayFail !== true) {
-      throw new Error(`sublet ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
+    const { code, stdout, stderr } = await this.finish(home, args);
+    if (code !== 0 && options.mayFail !== true) {
+      throw new Error(`sublet ${args.join(" ")}: ${stderr}`);
     }
-    return new TextDecoder().decode(stdout);
+    return stdout;
+  }
+
+  /** Run one command to its end, whatever it comes to. */
+  async finish(
+    home: string,
+    args: readonly string[],
+    env: Record<string, string> = {},
+  ): Promise<{ code: number; stdout: string; stderr: string }> {
+    const { code, stdout, stderr } = await this.#command(home, args, env).output();
+    const text = new TextDecoder();
+    return { code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
   }
 
   /** Start a command that stays, and wait for the line that says it is ready; what `ready` captured. */
@@ -71,6 +82,11 @@ export class Programs implements AsyncDisposable {
     this.#running.get(name)?.kill("SIGKILL");
   }
 
+  /** Resolve once a background command ended; its exit code. */
+  async ended(name: string): Promise<number> {
+    return (await this.#running.get(name)?.status)?.code ?? -1;
+  }
+
   /** Run git in `cwd`, with an identity of its own and no configuration of this machine. */
   async git(cwd: string, ...args: string[]): Promise<string> {
     const identity = { NAME: "Demo", EMAIL: "demo@example.com" };
@@ -88,7 +104,10 @@ export class Programs implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const name of ["bee", "ant", "cas", "server"]) await this.#end(this.#running.get(name));
+    // Workers first: each says goodbye to a server that still answers.
+    for (const name of [...this.#running.keys()].reverse()) {
+      await this.#end(this.#running.get(name));
+    }
     if (this.#keep) console.log(`kept ${this.root}`);
     else await Deno.remove(this.root, { recursive: true });
   }
