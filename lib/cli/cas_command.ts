@@ -1,0 +1,138 @@
+/** @module `sublet cas serve | put | get | check | status`. */
+
+import type { Command } from "@commander-js/extra-typings";
+import { EXIT, SubletError } from "../home/mod.ts";
+import { parseCid, type Upkeep } from "../cas/mod.ts";
+import { Finished } from "./finished.ts";
+import { openHomeCas } from "./home_cas.ts";
+import { Output, size } from "./output.ts";
+
+/** Add the commands. */
+export function addCas(root: Command): void {
+  const cas = root.command("cas").description(
+    "The content-addressed store of this home, and its HTTP service.",
+  );
+  addServe(cas);
+  addPut(cas);
+  addGet(cas);
+  addCheck(cas);
+  addStatus(cas);
+}
+
+function addServe(cas: Command): void {
+  cas.command("serve")
+    .description("Serve this home's store over HTTP, to tokens of access `worker`.")
+    .requiredOption(
+      "--listen <host:port>",
+      "where to listen; off loopback it needs tls in [plugins.network]",
+    )
+    .action(async (options) => {
+      const { serveCas } = await import("./cas_serve.ts");
+      await serveCas(options.listen, new Output());
+    });
+}
+
+function addPut(cas: Command): void {
+  cas.command("put")
+    .description("Store files, and print the CID of each.")
+    .argument("<file...>", "files; - is standard input")
+    .action(async (files) => {
+      const output = new Output();
+      await using home = await openHomeCas();
+      for (const file of files) {
+        const cid = file === "-"
+          ? await home.cas.putStream(Deno.stdin.readable)
+          : await home.cas.putFile(file);
+        output.line(cid);
+      }
+    });
+}
+
+function addGet(cas: Command): void {
+  cas.command("get")
+    .description("Write a blob to a file, or to standard output.")
+    .argument("<cid>", "the blob's address")
+    .argument("[file]", "where to write it")
+    .action(async (text, file) => {
+      const cid = parseCid(text);
+      await using home = await openHomeCas();
+      if (file !== undefined) {
+        if (await home.cas.getFile(cid, file) === null) throw lacking(text);
+        return;
+      }
+      const blob = await home.cas.getStream(cid);
+      if (blob === null) throw lacking(text);
+      const output = new Output();
+      for await (const chunk of blob.stream) output.bytes(chunk);
+    });
+}
+
+function lacking(cid: string): SubletError {
+  return new SubletError("not_found", `the store holds no blob ${cid}`);
+}
+
+/** The store's own upkeep. */
+function upkeepOf(store: object): Upkeep {
+  if ("usage" in store && "list" in store && "integrity" in store) return store as Upkeep;
+  throw new SubletError(
+    "invalid_request",
+    "this store is elsewhere, so it cannot be counted or checked from here: run the command on the machine that holds it",
+  );
+}
+
+function addCheck(cas: Command): void {
+  cas.command("check")
+    .description(
+      "Read and hash every blob, or those named. Exit code 9 when one is damaged or missing.",
+    )
+    .argument("[cid...]", "the blobs to check (default: all)")
+    .option("--json", "print one JSON document")
+    .action(async (cids, options) => {
+      const output = new Output(options);
+      await using home = await openHomeCas();
+      const upkeep = upkeepOf(home.cas);
+      const found = { ok: 0, missing: [] as string[], corrupt: [] as string[] };
+      const judge = async (cid: ReturnType<typeof parseCid>) => {
+        const integrity = await upkeep.integrity(cid);
+        if (integrity === "ok") found.ok++;
+        else found[integrity].push(cid);
+      };
+      if (cids.length > 0) { for (const text of cids) await judge(parseCid(text)); }
+      else for await (const cid of upkeep.list()) await judge(cid);
+      if (output.json) output.document(found);
+      else {
+        for (const cid of found.corrupt) output.line(`corrupt\t${cid}`);
+        for (const cid of found.missing) output.line(`missing\t${cid}`);
+        output.note(
+          `${found.ok} ok, ${found.corrupt.length} corrupt, ${found.missing.length} missing`,
+        );
+      }
+      if (found.corrupt.length + found.missing.length > 0) throw new Finished(EXIT.integrity);
+    });
+}
+
+function addStatus(cas: Command): void {
+  cas.command("status")
+    .description("Where the store is, and how much it holds.")
+    .option("--json", "print one JSON document")
+    .action(async (options) => {
+      const output = new Output(options);
+      await using home = await openHomeCas();
+      const counts = "usage" in home.cas ? await upkeepOf(home.cas).usage() : null;
+      if (output.json) {
+        return output.document({
+          provider: home.provider,
+          where: home.where,
+          blobs: counts?.blobs ?? null,
+          bytes: counts?.bytes ?? null,
+        });
+      }
+      output.table([], [
+        ["store", home.provider],
+        ["where", home.where],
+        ...(counts === null
+          ? []
+          : [["blobs", String(counts.blobs)], ["stored", size(counts.bytes)]]),
+      ]);
+    });
+}

@@ -1,0 +1,44 @@
+/** @module `sublet cas serve`: the home's store over HTTP, in a process of its own. */
+
+import { Hono } from "hono";
+import { casRoutes } from "../cas/mod.ts";
+import { makeHome, stderrLog, systemClock } from "../home/mod.ts";
+import {
+  authenticate,
+  type NetEnv,
+  onError,
+  requireAccess,
+  serveHttp,
+  Tokens,
+} from "../net/mod.ts";
+import { openSqlite } from "../store/mod.ts";
+import type { Output } from "./output.ts";
+import { openServerCas } from "./serve/compose.ts";
+import { readSettings } from "./serve/settings.ts";
+import { aborted, endingSignal } from "./signals.ts";
+
+const SHUTDOWN_MS = 5000;
+
+/** Serve until SIGINT or SIGTERM. Prints `cas serving on URL` once it answers. */
+export async function serveCas(listen: string, output: Output): Promise<void> {
+  const settings = await readSettings(listen);
+  const { network, paths } = settings;
+  if (network.listen === null) throw new Error("readSettings was given an address");
+  await makeHome(paths.root);
+  using ending = endingSignal();
+  await using db = await openSqlite(paths.db);
+  const cas = await openServerCas(settings);
+  const app = new Hono<NetEnv>();
+  app.onError(onError("api", stderrLog));
+  app.use("/v1/cas/*", authenticate(new Tokens(db, systemClock), network), requireAccess("worker"));
+  app.route("/", casRoutes(cas));
+  const server = await serveHttp({
+    fetch: (request, peer) => app.fetch(request, peer),
+    listen: network.listen,
+    tls: network.tls,
+    log: stderrLog,
+  });
+  output.line(`cas serving on ${server.url}`);
+  await aborted(ending);
+  await server.shutdown(SHUTDOWN_MS);
+}

@@ -1,0 +1,190 @@
+/** @module `sublet job list | show | logs | cancel | retry`. */
+
+import type { Command } from "@commander-js/extra-typings";
+import { SubletError } from "../home/mod.ts";
+import { ApiClient } from "./api_client.ts";
+import { age, Output } from "./output.ts";
+import { integer } from "./parse.ts";
+
+/** A job in a list, as the API answers it. */
+interface JobView {
+  readonly job: number;
+  readonly kind: string;
+  readonly key: string;
+  readonly state: string;
+  readonly worker: string | null;
+  readonly lease: number | null;
+  readonly attempts: number;
+  readonly max_attempts: number;
+  readonly created_at: string;
+  readonly reason: string | null;
+  readonly waits?: string | null;
+}
+
+interface LeaseView {
+  readonly lease: number;
+  readonly state: string;
+  readonly worker: string | null;
+  readonly acquired_at: string | null;
+  readonly ended_at: string | null;
+  readonly reason?: string | null;
+}
+
+interface JobDetails extends JobView {
+  readonly leases: readonly LeaseView[];
+  readonly events: readonly {
+    at: string;
+    event: string;
+    lease: number | null;
+    worker: string | null;
+    fields: unknown;
+  }[];
+}
+
+/** Add the commands. */
+export function addJob(root: Command): void {
+  const job = root.command("job").description("Jobs: what is queued, runs or ended, and why.");
+  addList(job);
+  addShow(job);
+  addLogs(job);
+  addEnding(job);
+}
+
+function addList(job: Command): void {
+  job.command("list")
+    .description("List jobs, newest first.")
+    .option("--state <state>", "only jobs in this state: open, reported, dead or cancelled")
+    .option("--limit <n>", "at most so many", integer(1, 1000), 50)
+    .option("--json", "print one JSON line for each job")
+    .action(async (options) => {
+      const output = new Output(options);
+      using api = await ApiClient.open();
+      const state = options.state === undefined
+        ? ""
+        : `&state=${encodeURIComponent(options.state)}`;
+      const { jobs } = await api.call<{ jobs: JobView[] }>(
+        "GET",
+        `/v1/jobs?limit=${options.limit}${state}`,
+      );
+      if (output.json) {
+        for (const each of jobs) output.line(JSON.stringify(each));
+        return;
+      }
+      if (jobs.length === 0) output.note("no job yet: `sublet eval` queues one");
+      output.table(
+        ["job", "kind", "state", "worker", "lease", "attempts", "age", "why"],
+        jobs.map((each) => [
+          String(each.job),
+          `${each.kind} ${each.key}`,
+          each.state,
+          each.worker ?? "",
+          String(each.lease ?? ""),
+          `${each.attempts}/${each.max_attempts}`,
+          age(Date.now() - Date.parse(each.created_at)),
+          each.reason ?? each.waits ?? "",
+        ]),
+      );
+    });
+}
+
+function addShow(job: Command): void {
+  job.command("show")
+    .description("Show one job: its leases, what happened to it, and why it waits.")
+    .argument("<job>", "the job's number", integer(1, Number.MAX_SAFE_INTEGER))
+    .option("--json", "print one JSON document")
+    .action(async (id, options) => {
+      const output = new Output(options);
+      using api = await ApiClient.open();
+      const found = await api.call<JobDetails>("GET", `/v1/jobs/${id}`);
+      if (output.json) return output.document(found);
+      output.table([], [
+        ["job", String(found.job)],
+        ["kind", `${found.kind} ${found.key}`],
+        ["state", found.state],
+        ["attempts", `${found.attempts} of ${found.max_attempts}`],
+        ...(found.reason ? [["reason", found.reason]] : []),
+        ...(found.waits ? [["waits", found.waits]] : []),
+      ]);
+      for (const lease of found.leases) {
+        output.table([], [[
+          "lease",
+          String(lease.lease),
+          lease.state,
+          lease.worker ?? "",
+          lease.reason ?? "",
+        ]]);
+      }
+      for (const event of found.events) {
+        output.table([], [[
+          event.at,
+          event.event,
+          `lease ${event.lease ?? "-"}`,
+          event.worker ?? "",
+          JSON.stringify(event.fields),
+        ]]);
+      }
+    });
+}
+
+function addLogs(job: Command): void {
+  job.command("logs")
+    .description("Print a job's log files, or list them.")
+    .argument("<job>", "the job's number", integer(1, Number.MAX_SAFE_INTEGER))
+    .argument("[file]", "one file's path, as --list prints it (default: every one)")
+    .option("--list", "list the files")
+    .option("--json", "with --list: print one JSON document")
+    .action(async (id, file, options) => {
+      const output = new Output(options);
+      using api = await ApiClient.open();
+      const { files } = await api.call<{ files: Record<string, string> }>(
+        "GET",
+        `/v1/jobs/${id}/logs`,
+      );
+      if (options.list === true) {
+        if (output.json) return output.document(files);
+        return output.table(
+          ["file", "cid"],
+          Object.entries(files).map(([path, cid]) => [path, cid]),
+        );
+      }
+      const paths = file === undefined ? Object.keys(files).sort() : [file];
+      if (paths.length === 0) {
+        output.note(`job ${id} has no log files yet: they come with its report`);
+      }
+      for (const path of paths) {
+        if (files[path] === undefined) {
+          throw new SubletError(
+            "not_found",
+            `job ${id} has no log file ${path}: \`sublet job logs ${id} --list\` lists them`,
+          );
+        }
+        if (paths.length > 1) output.note(`==> ${path} <==`);
+        const escaped = path.split("/").map(encodeURIComponent).join("/");
+        output.bytes(await api.raw("GET", `/v1/jobs/${id}/logs/${escaped}`));
+      }
+    });
+}
+
+function addEnding(job: Command): void {
+  job.command("cancel")
+    .description("Cancel a job: a queued one at once, a running one is stopped and still reports.")
+    .argument("<job>", "the job's number", integer(1, Number.MAX_SAFE_INTEGER))
+    .option("--reason <text>", "why")
+    .action(async (id, options) => {
+      const output = new Output();
+      using api = await ApiClient.open();
+      await api.call("POST", `/v1/jobs/${id}/cancel`, {
+        reason: options.reason ?? "cancelled by the command line",
+      });
+      output.note(`job ${id}: cancel asked`);
+    });
+  job.command("retry")
+    .description("Queue a dead, failed or cancelled job again.")
+    .argument("<job>", "the job's number", integer(1, Number.MAX_SAFE_INTEGER))
+    .action(async (id) => {
+      const output = new Output();
+      using api = await ApiClient.open();
+      await api.call("POST", `/v1/jobs/${id}/retry`, {});
+      output.note(`job ${id}: queued again`);
+    });
+}

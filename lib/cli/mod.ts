@@ -1,0 +1,3 @@
+/** @module The command line's door. */
+
+export { main } from "./program.ts";

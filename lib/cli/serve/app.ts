@@ -1,0 +1,50 @@
+/** @module Every route of the server, behind the question who calls. */
+
+import { Hono } from "hono";
+import { type Log, systemClock } from "../../home/mod.ts";
+import { leaseRoutes } from "../../lease/mod.ts";
+import { authenticate, type NetEnv, onError } from "../../net/mod.ts";
+import { createApi } from "../../web/mod.ts";
+import { VERSION } from "../version.ts";
+import type { Parts } from "./compose.ts";
+import type { Settings } from "./settings.ts";
+
+/** The server's app. `urls` are where it listens, filled in once it does. */
+export function serverApp(
+  { network }: Settings,
+  { engine, evaluations, tokens }: Parts,
+  urls: readonly string[],
+  log: Log,
+): Hono<NetEnv> {
+  const app = new Hono<NetEnv>();
+  const who = authenticate(tokens, network);
+  const executor = new Hono<NetEnv & { Variables: { peer: NetEnv["Bindings"] } }>();
+  executor.onError(onError("executor", log));
+  executor.use("/v1/executor/*", who, async (c, next) => {
+    c.set("peer", c.env);
+    await next();
+  });
+  executor.route(
+    "/",
+    leaseRoutes(engine, {
+      version: VERSION,
+      send: (_caller, repo, revisions, have, wait, signal) =>
+        evaluations.send(repo, revisions, have, wait, signal),
+    }),
+  );
+  app.route("/", executor);
+  app.route(
+    "/",
+    createApi({
+      engine,
+      evaluations,
+      tokens,
+      authenticate: who,
+      version: VERSION,
+      urls,
+      log,
+      clock: systemClock,
+    }),
+  );
+  return app;
+}

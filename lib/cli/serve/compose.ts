@@ -1,0 +1,76 @@
+/** @module A server of its parts: store, tokens, leases, evaluations, routes. Nothing listens yet. */
+
+import { type Cas, openCas } from "../../cas/mod.ts";
+import { type Log, systemClock, systemIds } from "../../home/mod.ts";
+import { Evaluations } from "../../job/mod.ts";
+import { LeaseEngine, systemProcesses } from "../../lease/mod.ts";
+import { openHttpClient, Tokens } from "../../net/mod.ts";
+import { credentialFromEnv } from "../../net/mod.ts";
+import { type Db, openSqlite } from "../../store/mod.ts";
+import { GitVcs } from "../../vcs/mod.ts";
+import type { Settings } from "./settings.ts";
+
+/** The parts of a server that other parts are made of. */
+export interface Parts extends AsyncDisposable {
+  readonly db: Db;
+  readonly cas: Cas;
+  readonly tokens: Tokens;
+  readonly engine: LeaseEngine;
+  readonly evaluations: Evaluations;
+}
+
+/** The store that the server's `[plugins.cas]` names. */
+export async function openServerCas({ config, paths }: Settings): Promise<Cas> {
+  const env = Deno.env.toObject();
+  return await openCas(config.cas, {
+    home: paths.root,
+    tmp: paths.tmp,
+    client: (url: string) => openHttpClient({ server: url, token: credentialFromEnv(env), env }),
+  });
+}
+
+/** Open the database and the store, and make the engine over them. It is not started. */
+export async function compose(settings: Settings, log: Log): Promise<Parts> {
+  const { config, paths } = settings;
+  const cas = await openServerCas(settings);
+  const db = await openSqlite(paths.db);
+  const clock = systemClock;
+  const ids = systemIds;
+  const vcs = new GitVcs({ processes: systemProcesses({ log }), clock, ids, log });
+  const evaluations = new Evaluations({ db, cas, vcs, clock, log });
+  const { executor } = config;
+  const engine = new LeaseEngine({
+    db,
+    cas,
+    clock,
+    ids,
+    log,
+    kinds: [evaluations.kind],
+    timing: {
+      renew: executor.renewSeconds,
+      grace: executor.graceSeconds,
+      toleration: executor.tolerationSeconds,
+    },
+    pools: Object.fromEntries(
+      Object.entries(executor.pools).map(([name, pool]) => [name, {
+        agents: pool.agents,
+        evaluations: pool.evaluations,
+        min_memory_gb: pool.minMemoryGb,
+        max_load: pool.maxLoad,
+      }]),
+    ),
+  });
+  evaluations.bind({ submit: (tx, job) => engine.submit(tx, job) });
+  return {
+    db,
+    cas,
+    tokens: new Tokens(db, clock),
+    engine,
+    evaluations,
+    [Symbol.asyncDispose]: async () => {
+      await engine.close();
+      await evaluations.idle();
+      await db[Symbol.asyncDispose]();
+    },
+  };
+}

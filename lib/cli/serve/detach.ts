@@ -1,0 +1,61 @@
+/** @module `sublet serve --detach`: the same server, left running in the background. */
+
+import { SubletError } from "../../home/mod.ts";
+import { selfCommand } from "../self.ts";
+import { runningServer } from "../server_lock.ts";
+import { ApiClient } from "../api_client.ts";
+import type { Output } from "../output.ts";
+import { readSettings } from "./settings.ts";
+
+/** Start the server, wait until it answers, and print its pid and log. A server that dies says why. */
+export async function detach(listen: string | undefined, output: Output): Promise<void> {
+  const { paths } = await readSettings(listen);
+  const already = await runningServer(paths);
+  if (already !== null) {
+    throw new SubletError(
+      "conflict",
+      `a server (pid ${already}) already runs in ${paths.root}: stop it with \`sublet stop\``,
+    );
+  }
+  const [program = "", ...args] = selfCommand([
+    "serve",
+    ...(listen === undefined ? [] : ["--listen", listen]),
+  ]);
+  // The shell redirects, so that the log outlives this process.
+  const child = new Deno.Command("/bin/sh", {
+    args: [
+      "-c",
+      'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null',
+      "sh",
+      paths.log,
+      program,
+      ...args,
+    ],
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+    detached: true,
+  }).spawn();
+  let ended: number | null = null;
+  child.status.then((status) => ended = status.code);
+  const before = await Deno.stat(paths.log).then((info) => info.size, () => 0);
+  while (!await answers()) {
+    if (ended !== null) {
+      const log = (await Deno.readTextFile(paths.log)).slice(before).trim();
+      throw new SubletError("failed", `the server does not start:\n${log}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 30));
+  }
+  child.unref();
+  output.line(`server ${child.pid} serving on ${paths.socket}, log in ${paths.log}`);
+}
+
+async function answers(): Promise<boolean> {
+  try {
+    using api = await ApiClient.open({ ...Deno.env.toObject(), SUBLET_SERVER: "" });
+    await api.call("GET", "/v1/healthz");
+    return true;
+  } catch {
+    return false;
+  }
+}

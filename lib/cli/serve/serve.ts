@@ -1,0 +1,79 @@
+/** @module `sublet serve`: listen, work, and stop in order. */
+
+import { type Log, makeHome, makeSocketDir, stderrLog } from "../../home/mod.ts";
+import { inProcessWorker } from "../../lease/mod.ts";
+import { type HttpServer, serveHttp } from "../../net/mod.ts";
+import type { Output } from "../output.ts";
+import { takeHome } from "../server_lock.ts";
+import { aborted, endingSignal } from "../signals.ts";
+import { VERSION } from "../version.ts";
+import { serverApp } from "./app.ts";
+import { compose, type Parts } from "./compose.ts";
+import { readSettings, type Settings } from "./settings.ts";
+
+const SHUTDOWN_MS = 5000;
+const DRAIN_SECONDS = 5;
+
+/** Serve until SIGINT or SIGTERM. Prints `serving on …` once the server answers. */
+export async function serve(listen: string | undefined, output: Output): Promise<void> {
+  const settings = await readSettings(listen);
+  const { paths } = settings;
+  await makeHome(paths.root);
+  await makeSocketDir(paths);
+  using _home = await takeHome(paths);
+  using ending = endingSignal();
+  const log = stderrLog;
+  await using parts = await compose(settings, log);
+  await parts.engine.start();
+  await parts.evaluations.resume();
+  const servers = await listenAll(settings, parts, log);
+  const tcp = servers.find((server) => server.addr !== null);
+  output.line(`serving on ${tcp?.url ?? paths.socket}`);
+  try {
+    await work(settings, parts, ending, log);
+  } finally {
+    await parts.engine.close();
+    await Promise.all(servers.map((server) => server.shutdown(SHUTDOWN_MS)));
+  }
+}
+
+async function listenAll(settings: Settings, parts: Parts, log: Log): Promise<HttpServer[]> {
+  const { network, paths } = settings;
+  const urls: string[] = [];
+  const app = serverApp(settings, parts, urls, log);
+  const fetch = (request: Request, peer: Parameters<typeof app.fetch>[1]) =>
+    app.fetch(request, peer);
+  const servers = [await serveHttp({ fetch, unix: paths.socket, log })];
+  if (network.listen !== null) {
+    try {
+      servers.push(await serveHttp({ fetch, listen: network.listen, tls: network.tls, log }));
+    } catch (error) {
+      await servers[0]?.shutdown(0);
+      throw error;
+    }
+  }
+  urls.push(...servers.map((server) => server.url));
+  return servers;
+}
+
+/** Run the server's own worker, over the Unix socket as any other, until `ending` aborts. */
+async function work(
+  { config, paths }: Settings,
+  { tokens, cas }: Parts,
+  ending: AbortSignal,
+  log: Log,
+): Promise<void> {
+  const { agents, evaluations } = config.executor.pools["serve"] ?? { agents: 0, evaluations: 0 };
+  if (agents === 0 && evaluations === 0) return await aborted(ending);
+  await using worker = inProcessWorker({
+    socket: paths.socket,
+    token: tokens.grantInternal("serve", "worker"),
+    pool: "serve",
+    home: paths.root,
+    cas,
+    version: VERSION,
+    log,
+  });
+  await aborted(ending);
+  await worker.drain(DRAIN_SECONDS);
+}

@@ -1,0 +1,56 @@
+/** @module `sublet status`. */
+
+import type { Command } from "@commander-js/extra-typings";
+import { ApiClient } from "./api_client.ts";
+import { age, Output } from "./output.ts";
+
+interface StatusView {
+  readonly server: {
+    readonly version: string;
+    readonly pid: number;
+    readonly uptime_seconds: number;
+    readonly urls: readonly string[];
+  };
+  readonly workers: { readonly total: number; readonly reachable: number };
+  readonly jobs: {
+    readonly queued: number;
+    readonly running: number;
+    readonly waits: string | null;
+  };
+}
+
+/** Add the command. */
+export function addStatus(root: Command): void {
+  root.command("status")
+    .description("What the server does, and why anything waits.")
+    .option("--watch", "show it again every 2 seconds until Ctrl-C")
+    .option("--json", "print one JSON document")
+    .action(async (options) => {
+      const output = new Output(options);
+      using api = await ApiClient.open();
+      while (true) {
+        const status = await api.call<StatusView>("GET", "/v1/status");
+        if (options.watch === true && output.terminal) {
+          output.bytes(new TextEncoder().encode("\x1b[2J\x1b[H"));
+        }
+        show(output, status);
+        if (options.watch !== true) return;
+        await new Promise((resolve) => setTimeout(resolve, 2000));
+      }
+    });
+}
+
+function show(output: Output, status: StatusView): void {
+  if (output.json) return output.document(status);
+  const { server, workers, jobs } = status;
+  output.table([], [
+    [
+      "server",
+      `pid ${server.pid}, sublet ${server.version}, up ${age(server.uptime_seconds * 1000)}`,
+    ],
+    ...server.urls.map((url) => ["listening", url]),
+    ["workers", `${workers.reachable} of ${workers.total} reachable`],
+    ["jobs", `${jobs.running} running, ${jobs.queued} queued`],
+    ...(jobs.waits === null ? [] : [["waits", jobs.waits]]),
+  ]);
+}

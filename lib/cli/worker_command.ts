@@ -1,0 +1,107 @@
+/** @module `sublet worker`: lend this machine; `sublet worker list`: who is there. */
+
+import type { Command } from "@commander-js/extra-typings";
+import { homeDir, homePaths, loadConfig, makeHome, SubletError } from "../home/mod.ts";
+import { credentialFromEnv } from "../net/mod.ts";
+import { ApiClient } from "./api_client.ts";
+
+import { Finished } from "./finished.ts";
+import { age, Output, size } from "./output.ts";
+import { seconds } from "./parse.ts";
+import { VERSION } from "./version.ts";
+
+/** A worker, as the API answers it. */
+interface WorkerView {
+  readonly worker: string;
+  readonly pool: string;
+  readonly version: string;
+  readonly seen_at: string;
+  readonly reachable: boolean;
+  readonly sample:
+    | { cpus: number; load1: number; memory_available: number; disk_free: number }
+    | null;
+  readonly agents: number;
+  readonly evaluations: number;
+  readonly no_lease: string | null;
+}
+
+/** Add the commands. */
+export function addWorker(root: Command): void {
+  const worker = root.command("worker")
+    .description(
+      "Lend this machine: take jobs of a server, run them, report. Its name is its token's.",
+    )
+    .option("--server <url>", "the server's URL")
+    .option("--pool <name>", "the pool to join")
+    .option("--once", "take one job, report it, and leave")
+    .option(
+      "--orphan-exit <seconds>",
+      "leave when the server was silent for so long and no job runs",
+      seconds,
+    )
+    .addHelpText(
+      "after",
+      `
+Needs SUBLET_HTTPS_TOKEN, and in this home's config.toml the server's [plugins.cas].
+SIGTERM drains (30 s), a second one stops at once.
+
+Example:
+  SUBLET_HTTPS_TOKEN=slt_… sublet worker --server https://server:8443 --pool gpu`,
+    )
+    .action(async (options) => {
+      const { server, pool } = options;
+      if (server === undefined || pool === undefined) {
+        throw new SubletError(
+          "usage",
+          "sublet worker needs --server URL and --pool NAME, or a subcommand (`sublet worker --help`)",
+        );
+      }
+      const paths = homePaths(homeDir());
+      await makeHome(paths.root);
+      const config = await loadConfig(paths.root);
+      const { runSupervisedWorker } = await import("../lease/mod.ts");
+      const code = await runSupervisedWorker({
+        server,
+        token: credentialFromEnv(Deno.env.toObject()),
+        pool,
+        home: paths.root,
+        casTable: config.cas,
+        once: options.once === true,
+        orphanExitSeconds: options.orphanExit ?? null,
+        version: VERSION,
+      });
+      if (code !== 0) throw new Finished(code);
+    });
+  addList(worker as unknown as Command);
+}
+
+function addList(worker: Command): void {
+  worker.command("list")
+    .description("List the workers, and why each got no lease.")
+    .option("--json", "print one JSON document")
+    .action(async (options) => {
+      const output = new Output(options);
+      using api = await ApiClient.open();
+      const { workers } = await api.call<{ workers: WorkerView[] }>("GET", "/v1/workers");
+      if (output.json) return output.document(workers);
+      if (workers.length === 0) {
+        output.note(
+          "no worker yet: `sublet worker --server URL --pool NAME` on a machine starts one",
+        );
+      }
+      output.table(
+        ["worker", "pool", "seen", "load", "memory", "disk", "agents", "evaluations", "no lease"],
+        workers.map((each) => [
+          each.worker,
+          each.pool,
+          `${age(Date.now() - Date.parse(each.seen_at))} ago`,
+          each.sample === null ? "" : `${each.sample.load1.toFixed(1)}/${each.sample.cpus}`,
+          each.sample === null ? "" : size(each.sample.memory_available),
+          each.sample === null ? "" : size(each.sample.disk_free),
+          String(each.agents),
+          String(each.evaluations),
+          each.no_lease ?? "",
+        ]),
+      );
+    });
+}
