@@ -5,8 +5,6 @@ import type { Row, Value } from "./port.ts";
 import { sqliteError } from "./sqlite_error.ts";
 import { bindable, factsOf, type StatementFacts } from "./statement.ts";
 
-/** Milliseconds that a statement waits for another process's lock. It blocks the event loop meanwhile. */
-const BUSY_TIMEOUT_MS = 5_000;
 /** Statements that stay prepared. Texts are constants of the code, so this is only a bound. */
 const MAX_STATEMENTS = 1_000;
 
@@ -20,10 +18,11 @@ export class Connection {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, Prepared>();
 
-  constructor(path: string, readOnly: boolean) {
+  /** `timeout`: milliseconds that a statement waits for another process's lock. It blocks the event loop meanwhile. */
+  constructor(path: string, readOnly: boolean, timeout: number) {
     this.#path = path;
     try {
-      this.#db = new DatabaseSync(path, { readOnly, timeout: BUSY_TIMEOUT_MS });
+      this.#db = new DatabaseSync(path, { readOnly, timeout });
     } catch (error) {
       throw sqliteError(error, path);
     }

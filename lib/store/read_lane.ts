@@ -10,8 +10,9 @@ export class ReadLane {
   readonly #runner = new BodyRunner();
   readonly #begin: () => void;
   readonly #end: () => void;
-  #last: Promise<unknown> = Promise.resolve();
-  #pending = 0;
+  readonly #queue: (() => Promise<void>)[] = [];
+  #running = false;
+  #idle: (() => void)[] = [];
 
   constructor(connection: Connection) {
     this.#connection = connection;
@@ -21,14 +22,25 @@ export class ReadLane {
 
   /** Run `body` at once when the lane is free, else after those that came first. */
   add<T>(body: (tx: Tx) => Promise<T>): Promise<T> {
-    const run = this.#pending++ === 0 ? this.#run(body) : this.#last.then(() => this.#run(body));
-    this.#last = run.catch(() => {});
-    return run;
+    return new Promise((resolve, reject) => {
+      this.#queue.push(() => this.#run(body).then(resolve, reject));
+      if (!this.#running) this.#runAll();
+    });
   }
 
   /** Resolves when nothing is queued or running. */
-  async drained(): Promise<void> {
-    while (this.#pending > 0) await this.#last;
+  drained(): Promise<void> {
+    if (!this.#running) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  async #runAll(): Promise<void> {
+    this.#running = true;
+    for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
+      await next();
+    }
+    this.#running = false;
+    for (const done of this.#idle.splice(0)) done();
   }
 
   async #run<T>(body: (tx: Tx) => Promise<T>): Promise<T> {
@@ -37,7 +49,6 @@ export class ReadLane {
       this.#begin();
       return await this.#runner.run(body, tx);
     } finally {
-      this.#pending--;
       if (this.#connection.inTransaction) this.#end();
     }
   }

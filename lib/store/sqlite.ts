@@ -12,6 +12,11 @@ import { WriteLane } from "./write_lane.ts";
 export interface SqliteOptions {
   /** Whether the schema is brought up to date first. Default true. */
   readonly migrations?: boolean;
+  /**
+   * Milliseconds that a statement waits for another process's lock before it fails with `unavailable`. Default 5,000.
+   * The event loop stands still meanwhile.
+   */
+  readonly busyTimeoutMs?: number;
 }
 
 /** How often opening is tried while another process is making the same database. */
@@ -25,7 +30,7 @@ export async function openSqlite(path: string, options: SqliteOptions = {}): Pro
   const list = options.migrations === false ? [] : await migrations();
   for (let left = OPEN_TRIES - 1;; left--) {
     try {
-      return await openOnce(path, list);
+      return await openOnce(path, list, options.busyTimeoutMs ?? 5_000);
     } catch (error) {
       const cause = error instanceof SubletError ? error.cause : error;
       if (left === 0 || !isBusy(cause)) throw error;
@@ -34,10 +39,14 @@ export async function openSqlite(path: string, options: SqliteOptions = {}): Pro
   }
 }
 
-async function openOnce(path: string, list: readonly Migration[]): Promise<Db> {
+async function openOnce(
+  path: string,
+  list: readonly Migration[],
+  timeout: number,
+): Promise<Db> {
   const inMemory = path === ":memory:";
   if (!inMemory) await makePrivate(path);
-  const writer = new Connection(path, false);
+  const writer = new Connection(path, false, timeout);
   let reader: Connection | null = null;
   try {
     // FULL: a commit that was answered survives a power cut. The WAL's file is cut back after a burst.
@@ -46,7 +55,7 @@ async function openOnce(path: string, list: readonly Migration[]): Promise<Db> {
         "PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY",
     );
     if (list.length > 0) migrate(writer, path, list);
-    if (!inMemory) reader = new Connection(path, true);
+    if (!inMemory) reader = new Connection(path, true, timeout);
     return new SqliteDb(path, writer, reader);
   } catch (error) {
     reader?.close();
