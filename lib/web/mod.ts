@@ -1,0 +1,6 @@
+/** @module The door of `lib/web`: the HTTP API and its document. */
+
+export { type ApiDeps, apiRoutes, createApi } from "./api.ts";
+export type { ApiEngine } from "./engine_port.ts";
+export { openApi } from "./openapi.ts";
+export type { ServerInfo } from "./status_routes.ts";
