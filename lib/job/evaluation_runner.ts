@@ -76,7 +76,9 @@ export class EvaluationRunner implements JobRunner {
     const place = new RunPlace(this.#site.home, job, control.lease);
     const tag = this.#site.ids.uuid();
     if (place.exists) await this.cleanup(job, control.lease);
-    await place.make(tag);
+    place.make();
+    const tagKept = place.keepTag(tag);
+    const kept = Promise.allSettled([tagKept]);
     const context: RunContext = {
       site: this.#site,
       clones: this.#clones,
@@ -85,10 +87,11 @@ export class EvaluationRunner implements JobRunner {
       job,
       place,
       tag,
+      tagKept,
       graceMs: this.#graceMs,
       logs: this.#logs,
     };
-    const samples = await this.#runAll(context);
+    const samples = await this.#runAll(context).finally(() => kept);
     if (samples === null) {
       await this.cleanup(job, control.lease);
       return { stale: true };

@@ -3,7 +3,6 @@
 import { join } from "node:path";
 import type { Placed, SharedInputs } from "../cas/mod.ts";
 import { messageOf } from "../home/mod.ts";
-import type { Repository } from "../vcs/mod.ts";
 import type { Clones } from "./run_clones.ts";
 import { type Ended, runCommand } from "./run_command.ts";
 import { changedInputs, placeInputs } from "./run_inputs.ts";
@@ -23,6 +22,8 @@ export interface RunContext {
   readonly place: RunPlace;
   /** Marks every process of the job. */
   readonly tag: string;
+  /** Resolves once the tag is where a restarted worker finds it. Nothing starts before. */
+  readonly tagKept: Promise<void>;
   readonly graceMs: number;
   readonly logs: LogLimits;
 }
@@ -37,12 +38,6 @@ export interface Run {
   readonly discard: () => Promise<void>;
 }
 
-/** A checkout that is ready to run in. */
-interface Ready {
-  readonly repository: Repository;
-  readonly placed: readonly Placed[];
-}
-
 /**
  * Run the command on `source` in the run directory `name`. What keeps it from running is in its sample; it rejects when
  * the lease's state cannot be recorded, or its processes not be stopped.
@@ -51,9 +46,10 @@ export async function runOnce(context: RunContext, source: Source, name: string)
   const { control, place } = context;
   const discard = async () => await (await context.clones.of(source)).discard(worktree);
   const worktree = place.makeRun(name);
-  let ready: Ready;
+  let placed: readonly Placed[];
   try {
-    ready = await prepare(context, source, worktree);
+    placed = await prepare(context, source, worktree);
+    await context.tagKept;
   } catch (error) {
     const reason = control.stop.aborted
       ? stopped(control.stop)
@@ -63,17 +59,20 @@ export async function runOnce(context: RunContext, source: Source, name: string)
   if (control.stop.aborted) {
     return { sample: notRun(stopped(control.stop)), stranger: false, discard };
   }
-  const run = await execute(context, name, worktree, ready.placed);
+  const run = await execute(context, name, worktree, placed);
   return { ...run, discard };
 }
 
-async function prepare(context: RunContext, source: Source, worktree: string): Promise<Ready> {
+async function prepare(
+  context: RunContext,
+  source: Source,
+  worktree: string,
+): Promise<readonly Placed[]> {
   const { site, clones, shared, control } = context;
   const repository = await clones.of(source);
   const supply = clones.supply(source, control.stop);
   await repository.checkout(source.revision, worktree, supply, control.stop);
-  const placed = await placeInputs(site, shared, source, worktree, control.stop);
-  return { repository, placed };
+  return await placeInputs(site, shared, source, worktree, control.stop);
 }
 
 async function execute(

@@ -39,14 +39,18 @@ export class RunPlace {
     return lstatBeneath(this.home, this.relative, { what: WHAT }) !== null;
   }
 
-  /** Make it, and keep `tag`, so that a process of ours that comes later finds what the job started. */
-  async make(tag: string): Promise<void> {
+  /** Make it. */
+  make(): void {
     mkdirBeneath(this.home, `${this.relative}/${PRIVATE}`, { what: WHAT });
+  }
+
+  /** Keep `tag`, so that a process of ours that comes later finds what the job started. */
+  async keepTag(tag: string): Promise<void> {
     const path = `${this.relative}/${PRIVATE}/tag`;
     await writeBeneath(this.home, path, new TextEncoder().encode(tag), { what: WHAT });
   }
 
-  /** The tag that `make` kept, or null. */
+  /** The tag that `keepTag` kept, or null. */
   async tag(): Promise<string | null> {
     try {
       const path = `${this.relative}/${PRIVATE}/tag`;

@@ -16,7 +16,7 @@ import {
   readManifest,
 } from "../../lib/cas/mod.ts";
 import { digestOf } from "../../lib/cas/mod.ts";
-import { isError } from "../../lib/home/mod.ts";
+import { isError, unsafeReason } from "../../lib/home/mod.ts";
 
 const EMPTY = "a167656e747269657380";
 const EMPTY_CID = "bafyr4id34nxqhp2ckyg5e5dwlbobtczdddjn6tuirkhxxozntl3qnzuiuq";
@@ -60,7 +60,8 @@ Deno.test("a file and a symbolic link have the known bytes and address", async (
 });
 
 Deno.test("a manifest that is read back is what was stored", () => {
-  const name = fc.stringMatching(/^[a-z\u00e9\u{1f600}\uffee -]{1,8}$/u);
+  const name = fc.stringMatching(/^[a-z\u00e9\u{1f600}\uffee -]{1,8}$/u)
+    .filter((path) => unsafeReason(path) === null);
   const entry = fc.record({
     path: name,
     mode: fc.integer({ min: 0, max: 0o7777 }),

@@ -401,7 +401,8 @@ Deno.test("a restarted worker stops what the earlier one left, and loses the job
   await using bench = await Bench.make();
   const control = new Control();
   const job = bench.job("setsid sleep 600 & sleep 600");
-  // The first worker is not told that its processes are stopped: it is gone.
+  const gone = Promise.withResolvers<void>();
+  bench.processes.deaf = gone.promise;
   const first = bench.runner.run(job, control);
   await until("the command runs", () => tagged(bench.processes.started[0]?.tag ?? "").length >= 2);
   const handle = control.handles[0] ?? null;
@@ -409,7 +410,8 @@ Deno.test("a restarted worker stops what the earlier one left, and loses the job
   assert.deepEqual(outcome, { lost: "its worker started again while the evaluation ran" });
   assert.deepEqual(tagged(bench.processes.started[0]?.tag ?? ""), []);
   control.revoke();
-  await first.catch(() => {});
+  gone.resolve();
+  await first;
 });
 
 Deno.test("a restarted worker kills no process that has only the pid of the job's", async () => {
@@ -436,10 +438,13 @@ Deno.test("a process that was not recorded before a restart is found by its tag"
   await using bench = await Bench.make();
   const control = new Control();
   const job = bench.job("sleep 600");
+  const gone = Promise.withResolvers<void>();
+  bench.processes.deaf = gone.promise;
   const first = bench.runner.run(job, control);
   await until("the command runs", () => tagged(bench.processes.started[0]?.tag ?? "").length > 0);
   await bench.restarted().recover(job, { handle: null, startedAt: null }, new Control());
   assert.deepEqual(tagged(bench.processes.started[0]?.tag ?? ""), []);
   control.revoke();
-  await first.catch(() => {});
+  gone.resolve();
+  await first;
 });

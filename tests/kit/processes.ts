@@ -54,6 +54,8 @@ function kill(pid: number, signal: Deno.Signal): void {
 /** Processes that were started here. */
 export class TestProcesses implements Processes {
   readonly #exits = new Map<number, Promise<Exit>>();
+  /** Until it resolves no end of a process is told, as if whoever waits were gone. */
+  deaf: Promise<void> = Promise.resolve();
   /** Every start, in order. */
   readonly started: StartSpec[] = [];
   /** Every helper's argv, in order. */
@@ -92,8 +94,10 @@ export class TestProcesses implements Processes {
     return { pid: child.pid, startTime };
   }
 
-  wait(ref: ProcessRef): Promise<Exit> {
-    return this.#exits.get(ref.pid) ?? Promise.resolve({ code: null, signal: null });
+  async wait(ref: ProcessRef): Promise<Exit> {
+    const exit = await this.#exits.get(ref.pid) ?? { code: null, signal: null };
+    await this.deaf;
+    return exit;
   }
 
   alive(ref: ProcessRef): Promise<boolean> {
