@@ -67,7 +67,8 @@ export function problemsOf(
         return problemLine([...path, key], value, line, origin([...path, key]));
       });
     }
-    return problemLine(path, valueAt(table, inside), issue.message, origin(path));
+    const inner = issue.code === "invalid_key" ? issue.issues[0]?.message : undefined;
+    return problemLine(path, valueAt(table, inside), inner ?? issue.message, origin(path));
   });
 }
 

@@ -53,7 +53,7 @@ export const executor = z.strictObject({
       error: "a pool's name is 1 to 64 letters, digits, '.', '_' and '-', the first no sign",
     }),
     pool,
-    { error: "must be a table of pools" },
+    { error: (issue) => issue.code === "invalid_type" ? "must be a table of pools" : undefined },
   ).default({}),
   ...timing.shape,
 }, { error: "must be a table" });

@@ -23,8 +23,13 @@ export function editDistance(a: string, b: string): number {
   return previous[b.length] ?? 0;
 }
 
-/** The word of `known` that `word` is most likely meant to be, or null when none is near. */
+/**
+ * The word of `known` that `word` is most likely meant to be, or null when none is near. The start of a single word is
+ * near it.
+ */
 export function nearest(word: string, known: readonly string[]): string | null {
+  const longer = known.filter((one) => one.toLowerCase().startsWith(word.toLowerCase()));
+  if (word.length > 2 && longer.length === 1) return longer[0] ?? null;
   const bound = Math.max(1, Math.floor(word.length / 3));
   let best: string | null = null;
   let distance = bound + 1;
