@@ -69,7 +69,7 @@ export interface Repository {
   /** Those of `names` (paths) that `revision` does not hold. */
   untracked(revision: string, names: readonly string[]): Promise<string[]>;
   /** Ids of the files and directories among `paths` that `revision` holds, by path: equal ids hold equal content. */
-  objects?(revision: string, paths: readonly string[]): Promise<Map<string, string>>;
+  objects(revision: string, paths: readonly string[]): Promise<Map<string, string>>;
   /** Keep `revision` under the ref `name` (`refs/…`), also when whatever named it is gone. */
   keep(revision: string, name: string): Promise<void>;
 

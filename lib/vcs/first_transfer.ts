@@ -156,7 +156,10 @@ export class Transfers {
         building.catch((error) => this.#failed.set(repo, error));
         return null;
       }
-      if ("error" in outcome) throw outcome.error;
+      if ("error" in outcome) {
+        this.#failed.delete(repo);
+        throw outcome.error;
+      }
       return outcome.built;
     } finally {
       stop();

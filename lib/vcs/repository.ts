@@ -2,12 +2,13 @@
 
 import type { Cas, Cid } from "../cas/mod.ts";
 import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
-import { presentCommits, readHistory, readTips, readVersion } from "./commits.ts";
+import { missingPaths, presentCommits, readHistory, readTips, readVersion } from "./commits.ts";
 import type { Ask, Repository, Sent, Supply, Version } from "./contract.ts";
 import { judgeCheckout, type Tolerance } from "./fitness.ts";
 import { type Exec, type Git, GitFailure } from "./git_call.ts";
 import { UseLock } from "./lock.ts";
 import { absolutePath, fullRevision, PINS, refName, versionName } from "./names.ts";
+import { readObjects } from "./objects.ts";
 import { onPlace, type Place } from "./place.ts";
 import { updateRefs } from "./refs.ts";
 import { removeTree, somethingAt } from "./remove_tree.ts";
@@ -139,47 +140,11 @@ export class GitRepository implements Repository {
   }
 
   async untracked(revision: string, names: readonly string[]): Promise<string[]> {
-    const found = new Set<string>();
-    for (let at = 0; at < names.length; at += 500) {
-      const { stdout } = await onPlace(this.git, this.#here(), {
-        args: [
-          "ls-tree",
-          "-z",
-          "--name-only",
-          "--full-tree",
-          "--",
-          fullRevision(revision),
-          ...names.slice(at, at + 500),
-        ],
-      });
-      for (const name of new TextDecoder().decode(stdout).split("\0")) found.add(name);
-    }
-    return names.filter((name) => !found.has(name));
+    return await missingPaths(this.git, this.#here(), fullRevision(revision), names);
   }
 
   async objects(revision: string, paths: readonly string[]): Promise<Map<string, string>> {
-    const found = new Map<string, string>();
-    for (let at = 0; at < paths.length; at += 500) {
-      const { stdout } = await onPlace(this.git, this.#here(), {
-        args: [
-          "ls-tree",
-          "-z",
-          "--format=%(objectname) %(path)",
-          "--full-tree",
-          "--",
-          fullRevision(revision),
-          ...paths.slice(at, at + 500),
-        ],
-      });
-      for (const line of new TextDecoder().decode(stdout).split("\0")) {
-        const space = line.indexOf(" ");
-        if (space > 0) found.set(line.slice(space + 1), line.slice(0, space));
-      }
-    }
-    return new Map(paths.flatMap((path) => {
-      const id = found.get(path);
-      return id === undefined ? [] : [[path, id]];
-    }));
+    return await readObjects(this.git, this.#here(), fullRevision(revision), paths);
   }
 
   async keep(revision: string, name: string): Promise<void> {
