@@ -17,6 +17,7 @@ export const MAX_REVISIONS = 1000;
 export const MAX_REPEATS = 1000;
 
 const LOOKUPS_AT_ONCE = 8;
+const REMEMBERED = 5_000;
 
 /** What to measure, and how. */
 export interface EvaluationRequest {
@@ -51,6 +52,7 @@ export class Preparer {
   readonly #vcs: Vcs;
   readonly #cas: Cas;
   readonly #seen = new SeenFiles();
+  readonly #scripts = new Scripts();
 
   constructor(vcs: Vcs, cas: Cas) {
     this.#vcs = vcs;
@@ -60,7 +62,7 @@ export class Preparer {
   /** Throws `not_found` for a name that the repo of record does not have. */
   async prepare(campaign: Campaign, request: EvaluationRequest): Promise<PreparedRequest> {
     check(request);
-    const repository = await this.#vcs.open(campaign.path);
+    const repository = await this.#vcs.open(campaign.path, campaign.config.plugins.vcs);
     const names = request.against === undefined
       ? request.revisions
       : [request.against, ...request.revisions];
@@ -80,7 +82,7 @@ export class Preparer {
 
   /** What measures the checkout's head now. */
   async evaluatorOf(campaign: Pick<Campaign, "path" | "config">): Promise<string> {
-    const repository = await this.#vcs.open(campaign.path);
+    const repository = await this.#vcs.open(campaign.path, campaign.config.plugins.vcs);
     const head = await repository.head();
     const links = await storeLinks(this.#cas, campaign.path, campaign.config.link, this.#seen);
     return await this.#evaluator(campaign, repository, head.revision, links);
@@ -109,9 +111,27 @@ export class Preparer {
     revision: string,
     links: Readonly<Record<string, Cid>>,
   ): Promise<string> {
-    const paths = commandPaths(config.evaluate);
-    const files = await repository.objects?.(revision, paths) ?? new Map<string, string>();
+    const files = await this.#scripts.of(repository, revision, commandPaths(config.evaluate));
     return evaluatorId({ config, files, links });
+  }
+}
+
+/** The files that commands name, by revision. A revision never changes, so each is looked up once. */
+class Scripts {
+  readonly #known = new Map<string, ReadonlyMap<string, string>>();
+
+  async of(
+    repository: Repository,
+    revision: string,
+    paths: readonly string[],
+  ): Promise<ReadonlyMap<string, string>> {
+    const key = JSON.stringify([revision, paths]);
+    const before = this.#known.get(key);
+    if (before !== undefined) return before;
+    const found = await repository.objects(revision, paths);
+    if (this.#known.size >= REMEMBERED) this.#known.clear();
+    this.#known.set(key, found);
+    return found;
   }
 }
 

@@ -1,9 +1,9 @@
 /** @module Campaigns and their evaluations, as a server keeps them: what `serve` composes. */
 
-import type { Cas } from "../cas/mod.ts";
+import type { Cas, Cid } from "../cas/mod.ts";
 import { type Clock, type Log, SubletError } from "../home/mod.ts";
 import type { Db, Tx } from "../store/mod.ts";
-import type { Vcs } from "../vcs/mod.ts";
+import type { Transfers, Vcs } from "../vcs/mod.ts";
 import { loadCampaign } from "./campaign_file.ts";
 import {
   type Campaign,
@@ -14,6 +14,7 @@ import {
   moveCampaign,
   saveCampaign,
 } from "./campaign_store.ts";
+import { campaignTransfers } from "./campaign_transfers.ts";
 import { Comparer } from "./evaluation_comparer.ts";
 import { EvaluationKind } from "./evaluation_kind.ts";
 import { type Queue, Submitter } from "./evaluation_queue.ts";
@@ -57,6 +58,7 @@ export class Evaluations {
   readonly #comparer: Comparer;
   readonly #preparer: Preparer;
   readonly #submitter: Submitter;
+  readonly #transfers: Transfers;
 
   constructor(deps: EvaluationsDeps) {
     this.#deps = deps;
@@ -64,6 +66,7 @@ export class Evaluations {
     this.#comparer = new Comparer(deps.db, deps.clock, deps.log);
     this.#preparer = new Preparer(deps.vcs, deps.cas);
     this.#submitter = new Submitter(deps.db, deps.cas);
+    this.#transfers = campaignTransfers(deps);
   }
 
   /** Submit to this queue. */
@@ -175,6 +178,20 @@ export class Evaluations {
   /** Evaluations, from new to old. */
   async list(filter: EvaluationFilter): Promise<Evaluation[]> {
     return await this.#deps.db.read((tx) => listEvaluations(tx, filter));
+  }
+
+  /**
+   * Put what `revisions` of campaign `repo` have beyond `have` into the CAS: the blobs to take, in order. Null: it is
+   * still being built after `wait` seconds, so ask again. Rejects with `not_sent`.
+   */
+  async send(
+    repo: number,
+    revisions: readonly string[],
+    have: readonly string[],
+    wait: number,
+    signal?: AbortSignal,
+  ): Promise<Cid[] | null> {
+    return await this.#transfers.send(repo, revisions, have, wait * 1000, signal);
   }
 
   async #changed(id: number, paired: boolean): Promise<void> {

@@ -55,7 +55,7 @@ async function exec(spec: ExecSpec): Promise<ExecResult> {
   return { code, stdout, stderr: new TextDecoder().decode(stderr) };
 }
 
-const PORTS = { processes: { exec }, clock: systemClock, ids: systemIds, log: nullLog };
+export const PORTS = { processes: { exec }, clock: systemClock, ids: systemIds, log: nullLog };
 
 /** A git repository with a campaign's file. */
 export class Repo {

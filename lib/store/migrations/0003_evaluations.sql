@@ -78,5 +78,6 @@ CREATE TABLE evaluation_units (
 CREATE TABLE first_transfers (
   campaign INTEGER PRIMARY KEY REFERENCES campaigns (id),
   revision TEXT NOT NULL,
-  blob TEXT NOT NULL
+  blob TEXT NOT NULL,
+  bytes INTEGER NOT NULL
 ) STRICT;
