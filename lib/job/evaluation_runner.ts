@@ -34,14 +34,13 @@ const MAX_WAIT_MS = 30_000;
 const NO_PROCESS: ProcessRef = { pid: 2 ** 31 - 1, startTime: 0 };
 
 /** The order of the runs: with a bar, pairs that alternate in who goes first, so that drift hits both alike. */
-export function turnsOf(repeats: number, paired: boolean): Turn[] {
-  const turns: Turn[] = [];
+export function* turnsOf(repeats: number, paired: boolean): Generator<Turn> {
   for (let number = 1; number <= repeats; number++) {
-    const sides: Turn["side"][] = paired ? ["candidate", "bar"] : ["candidate"];
-    if (number % 2 === 0) sides.reverse();
-    for (const side of sides) turns.push({ side, number });
+    if (!paired) yield { side: "candidate", number };
+    else if (number % 2 === 1) {
+      yield* [{ side: "candidate", number }, { side: "bar", number }] as const;
+    } else yield* [{ side: "bar", number }, { side: "candidate", number }] as const;
   }
-  return turns;
 }
 
 /** Runs evaluations on a site. One instance serves all of a worker's. */
@@ -96,17 +95,12 @@ export class EvaluationRunner implements JobRunner {
       await this.cleanup(job, control.lease);
       return { stale: true };
     }
+    const failed = [...samples.candidate, ...samples.bar].some((sample) => sample.error !== null);
+    // Ours: tells runs that were stopped from ones that failed by themselves.
+    const cut = failed && control.stop.aborted ? { stopped: true } : {};
     const files = await this.#store(place, control);
-    return {
-      report: {
-        kind: "evaluation",
-        samples: samples.candidate,
-        bar_samples: samples.bar,
-        files,
-        // Ours: tells a run that was stopped from one that failed by itself.
-        ...(control.stop.aborted ? { stopped: true } : {}),
-      },
-    };
+    const report = { samples: samples.candidate, bar_samples: samples.bar, files };
+    return { report: { kind: this.kind, ...report, ...cut } };
   }
 
   /** Every run up to the first that fails, or null when the lease is stale. */
@@ -116,7 +110,7 @@ export class EvaluationRunner implements JobRunner {
     let before: Run | null = null;
     for (const { side, number } of turnsOf(job.repeats, job.bar !== null)) {
       // The last checkout is removed after the report; the others make room for the next.
-      await before?.discard();
+      if (before !== null) await this.#makeRoom(before);
       const source = side === "bar" && job.bar !== null ? job.bar.artifact : job.artifact;
       const run: Run | null = control.stop.aborted
         ? null
@@ -137,8 +131,17 @@ export class EvaluationRunner implements JobRunner {
     const { control, job } = context;
     const fields = { lease: control.lease, evaluation: job.evaluation, run: name };
     this.#site.log.event("evaluation.retry", { ...fields, error: run.sample?.error });
-    await run.discard();
+    await this.#makeRoom(run);
     return await runOnce(context, source, `${name}-again`);
+  }
+
+  /** Remove the checkout of an earlier run. One that cannot be removed now is the cleanup's to remove. */
+  async #makeRoom(run: Run): Promise<void> {
+    try {
+      await run.discard();
+    } catch (error) {
+      this.#site.log.event("evaluation.checkout_left", { error: messageOf(error) });
+    }
   }
 
   /** Store the log files, patiently: what was measured is worth more than they are, and is reported without them. */

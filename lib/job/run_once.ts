@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import type { Placed, SharedInputs } from "../cas/mod.ts";
-import { messageOf } from "../home/mod.ts";
+import { isError, messageOf } from "../home/mod.ts";
 import type { Clones } from "./run_clones.ts";
 import { type Ended, runCommand } from "./run_command.ts";
 import { changedInputs, placeInputs } from "./run_inputs.ts";
@@ -11,6 +11,10 @@ import type { LogLimits } from "./run_logs.ts";
 import type { RunPlace } from "./run_place.ts";
 import type { JobControl, Site } from "./runner.ts";
 import type { EvaluationJob, Sample, Source } from "./shapes.ts";
+
+/** How often a checkout is tried while the store or the server is away, and the first wait; each doubles. */
+const ATTEMPTS = 6;
+const FIRST_WAIT_MS = 500;
 
 /** What the runs of an evaluation have in common. */
 export interface RunContext {
@@ -63,16 +67,27 @@ export async function runOnce(context: RunContext, source: Source, name: string)
   return { ...run, discard };
 }
 
+/** The checkout with its inputs. A store or a server that is away for a moment is no fault of the candidate's. */
 async function prepare(
   context: RunContext,
   source: Source,
   worktree: string,
 ): Promise<readonly Placed[]> {
   const { site, clones, shared, control } = context;
-  const repository = await clones.of(source);
-  const supply = clones.supply(source, control.stop);
-  await repository.checkout(source.revision, worktree, supply, control.stop);
-  return await placeInputs(site, shared, source, worktree, control.stop);
+  for (let attempt = 1;; attempt++) {
+    try {
+      const repository = await clones.of(source);
+      const supply = clones.supply(source, control.stop);
+      await repository.checkout(source.revision, worktree, supply, control.stop);
+      return await placeInputs(site, shared, source, worktree, control.stop);
+    } catch (error) {
+      const away = isError(error, "unavailable", "unreachable", "busy");
+      if (!away || attempt === ATTEMPTS || control.stop.aborted) throw error;
+      site.log.event("evaluation.not_ready", { lease: control.lease, error: error.message });
+      await site.clock.sleep(FIRST_WAIT_MS * 2 ** (attempt - 1), control.stop);
+      control.stop.throwIfAborted();
+    }
+  }
 }
 
 async function execute(

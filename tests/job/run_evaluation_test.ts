@@ -110,6 +110,16 @@ Deno.test("a commit that did not reach the server's repository is a sample with 
   );
 });
 
+Deno.test("a server that is away for a moment does not fail the candidate", async () => {
+  await using bench = await Bench.make();
+  bench.refusal = new SubletError("unavailable", "it restarts");
+  const running = bench.report("echo METRIC score=1");
+  await until("the worker asks", () => bench.sends > 0);
+  bench.refusal = null;
+  assert.equal((await running).samples[0]?.error, null);
+  assert.equal(bench.events[0]?.event, "evaluation.not_ready");
+});
+
 Deno.test("a command that goes on past its time is stopped with all it started", async () => {
   await using bench = await Bench.make();
   const report = await bench.report(
@@ -206,6 +216,22 @@ Deno.test("a revoke while the commit is fetched is reported at once", async () =
   assert.equal(errorOf(report), "it was stopped: the lease was revoked");
 });
 
+Deno.test("a stop that comes when everything was measured does not spoil the result", async () => {
+  await using bench = await Bench.make();
+  const control = new Control();
+  const { putStream } = bench.cas;
+  bench.cas.putStream = (...args) => {
+    if (bench.processes.started.length > 0) control.revoke();
+    return putStream.apply(bench.cas, args);
+  };
+  const script = "echo METRIC score=1; yes | head -c 2000000";
+  const outcome = await bench.runner.run(bench.job(script), control);
+  assert.deepEqual(reportOf(outcome).samples[0]?.metrics, { score: 1 });
+  assert.equal(reportOf(outcome).samples[0]?.error, null);
+  assert.equal("report" in outcome && "stopped" in outcome.report, false);
+  assert.equal(control.stop.aborted, true);
+});
+
 Deno.test("a lease that is stale at the start reports nothing, and nothing of it is left", async () => {
   await using bench = await Bench.make();
   const outcome = await bench.runner.run(bench.job("sleep 600"), new Control(7, false));
@@ -227,7 +253,7 @@ Deno.test("a start that cannot be recorded stops the process and loses the job",
 
 Deno.test("runs with a bar alternate in who goes first", () => {
   const order = (repeats: number, paired: boolean) =>
-    turnsOf(repeats, paired).map(({ side, number }) => `${side[0]}${number}`).join(" ");
+    [...turnsOf(repeats, paired)].map(({ side, number }) => `${side[0]}${number}`).join(" ");
   assert.equal(order(3, true), "c1 b1 b2 c2 c3 b3");
   assert.equal(order(2, false), "c1 c2");
 });
