@@ -44,7 +44,8 @@ const STANDING = `
 const ASKED = `
   SELECT l.id, j.job_cid, l.handle, l.started_at, l.worker, l.incarnation
   FROM leases l JOIN jobs j ON j.id = l.job_id WHERE l.acquire_request = ?`;
-const HEAD = `
+/** The first lease of a campaign in a lane: one step into an index, however long the queue is. */
+export const HEAD = `
   SELECT l.id, l.job_id, l.lane, l.campaign, l.priority, l.slots, l.handle, l.started_at, j.kind, j.job_cid
   FROM leases l JOIN jobs j ON j.id = l.job_id
   WHERE l.ready = 1 AND l.lane = ? AND l.campaign = ? ORDER BY l.priority DESC, l.id LIMIT 1`;

@@ -1,27 +1,29 @@
-/** @module A clock that moves only when a test says so. */
+/** @module A clock whose time a test advances by hand. */
 
-import { setImmediate } from "node:timers";
 import type { Clock } from "../../lib/home/mod.ts";
 
 interface Timer {
-  readonly at: number;
-  readonly order: number;
+  readonly due: number;
   readonly run: () => void;
 }
 
-/** Let everything run that waits for nothing but other code: every microtask, and what those start. */
-export async function settle(turns = 3): Promise<void> {
+/** Let everything that can go on without time passing go on: promises, and the database's transactions. */
+export async function settle(turns = 12): Promise<void> {
   for (let turn = 0; turn < turns; turn++) {
-    await new Promise<void>((resolve) => void setImmediate(() => resolve()));
+    await new Promise<void>((resolve) => setImmediate(resolve));
   }
 }
 
-/** {@linkcode Clock} by hand. Timers run on its monotonic time, in order, each settled before the next. */
+/** Virtual time. Timers fire in order of their due time, then of their making. */
 export class VirtualClock implements Clock {
-  #wall = Date.UTC(2030, 0, 1);
-  #monotonic = 1_000_000;
-  #order = 0;
-  readonly #timers = new Set<Timer>();
+  #monotonic = 1000;
+  #wall: number;
+  #timers: Timer[] = [];
+
+  /** `wall` is the wall time at first, milliseconds since 1970. */
+  constructor(wall = 1_700_000_000_000) {
+    this.#wall = wall;
+  }
 
   now(): number {
     return this.#wall;
@@ -32,58 +34,63 @@ export class VirtualClock implements Clock {
   }
 
   after(ms: number, run: () => void): () => void {
-    const timer = { at: this.#monotonic + Math.max(ms, 0), order: this.#order++, run };
-    this.#timers.add(timer);
-    return () => void this.#timers.delete(timer);
+    const timer = { due: this.#monotonic + Math.max(0, ms), run };
+    this.#timers.push(timer);
+    return () => this.#timers = this.#timers.filter((each) => each !== timer);
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve();
-      const finish = () => {
+      const end = () => {
         cancel();
-        signal?.removeEventListener("abort", finish);
+        signal?.removeEventListener("abort", end);
         resolve();
       };
-      const cancel = this.after(ms, finish);
-      signal?.addEventListener("abort", finish);
+      const cancel = this.after(ms, end);
+      signal?.addEventListener("abort", end);
     });
   }
 
-  /** How many timers wait. */
-  get waiting(): number {
-    return this.#timers.size;
+  /** How many timers are set. */
+  get timers(): number {
+    return this.#timers.length;
   }
 
-  /** Let `ms` milliseconds pass, running what falls due. */
+  /** Let `ms` pass: fire what is due at its own moment, and let each do all it can before the next. */
   async advance(ms: number): Promise<void> {
+    await settle();
     const end = this.#monotonic + ms;
-    await settle();
-    while (true) {
-      const next = [...this.#timers].filter((timer) => timer.at <= end)
-        .sort((a, b) => a.at - b.at || a.order - b.order)[0];
-      if (next === undefined) break;
-      this.#pass(next.at - this.#monotonic);
-      this.#timers.delete(next);
-      next.run();
-      await settle();
+    for (let next = this.#next(end); next !== undefined; next = this.#next(end)) {
+      this.lapse(Math.max(0, next.due - this.#monotonic));
+      await this.#fire(next);
     }
-    this.#pass(end - this.#monotonic);
+    this.lapse(end - this.#monotonic);
     await settle();
   }
 
-  /** Set the wall clock forward (or back) by `ms` milliseconds. */
-  jump(ms: number): void {
-    this.#wall += ms;
-  }
-
-  /** The machine sleeps for `ms` milliseconds: wall time goes on, monotonic time and timers do not. */
-  suspend(ms: number): void {
-    this.#wall += ms;
-  }
-
-  #pass(ms: number): void {
+  /** Let `ms` pass in which nothing runs, as in a process that was stopped. What is due fires late, on `advance`. */
+  lapse(ms: number): void {
     this.#monotonic += ms;
     this.#wall += ms;
+  }
+
+  /** Set the wall clock forward or back, alone. */
+  jumpWall(ms: number): void {
+    this.#wall += ms;
+  }
+
+  #next(end: number): Timer | undefined {
+    let next: Timer | undefined;
+    for (const timer of this.#timers) {
+      if (timer.due <= end && (next === undefined || timer.due < next.due)) next = timer;
+    }
+    return next;
+  }
+
+  async #fire(timer: Timer): Promise<void> {
+    this.#timers = this.#timers.filter((each) => each !== timer);
+    timer.run();
+    await settle();
   }
 }

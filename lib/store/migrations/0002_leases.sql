@@ -2,7 +2,7 @@
 -- JSON columns are text.
 
 CREATE TABLE jobs (
-  -- AUTOINCREMENT here and below: an id names one thing for ever, also after deletes.
+  -- AUTOINCREMENT: an id names one thing for ever, also after deletes.
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   kind TEXT NOT NULL,
   key TEXT NOT NULL,
@@ -96,7 +96,8 @@ CREATE TABLE lease_workers (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE lease_messages (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  -- Given by the server, above every cursor that it has seen. The newest row is never deleted.
+  id INTEGER PRIMARY KEY,
   worker TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('prompt', 'revoke', 'drain')),
   lease INTEGER,
