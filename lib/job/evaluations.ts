@@ -1,7 +1,7 @@
 /** @module Campaigns and their evaluations, as a server keeps them: what `serve` composes. */
 
 import type { Cas, Cid } from "../cas/mod.ts";
-import { type Clock, type Log, SubletError } from "../home/mod.ts";
+import { type Clock, isError, type Log, SubletError } from "../home/mod.ts";
 import type { Db, Tx } from "../store/mod.ts";
 import type { Transfers, Vcs } from "../vcs/mod.ts";
 import { loadCampaign } from "./campaign_file.ts";
@@ -37,6 +37,9 @@ import {
 import { insertEvaluation, type Unsubmitted } from "./evaluation_store_requests.ts";
 import { Waiters } from "./evaluation_waiters.ts";
 
+/** How long until what the store kept from being queued is tried again, milliseconds. */
+const RETRY_MS = 5_000;
+
 /** What evaluations are made of. */
 export interface EvaluationsDeps {
   readonly db: Db;
@@ -59,6 +62,8 @@ export class Evaluations {
   readonly #preparer: Preparer;
   readonly #submitter: Submitter;
   readonly #transfers: Transfers;
+  /** Takes the next try of {@linkcode resume} back. */
+  #retry = () => {};
 
   constructor(deps: EvaluationsDeps) {
     this.#deps = deps;
@@ -74,15 +79,29 @@ export class Evaluations {
     this.#submitter.bind(queue);
   }
 
-  /** Take up what a server that died left: evaluations without a job are queued, and missing comparisons made. */
+  /**
+   * Take up what a server that died left: evaluations without a job are queued, and missing comparisons made. While the
+   * store cannot be reached the server starts all the same, and this is tried again.
+   */
   async resume(): Promise<void> {
-    const count = await this.#submitter.resume();
-    if (count > 0) this.#deps.log.event("evaluations.resumed", { count });
     await this.#comparer.resume();
+    await this.#resumeJobs();
   }
 
-  /** Resolves when nothing of this runs in the background any more. */
+  async #resumeJobs(): Promise<void> {
+    try {
+      const count = await this.#submitter.resume();
+      if (count > 0) this.#deps.log.event("evaluations.resumed", { count });
+    } catch (error) {
+      if (!isError(error, "unavailable", "unreachable", "busy")) throw error;
+      this.#deps.log.event("evaluations.not_resumed", { error: error.message });
+      this.#retry = this.#deps.clock.after(RETRY_MS, () => void this.#resumeJobs());
+    }
+  }
+
+  /** End what runs in the background; to be called last. */
   async idle(): Promise<void> {
+    this.#retry();
     await this.#comparer.idle();
   }
 

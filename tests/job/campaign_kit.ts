@@ -1,17 +1,11 @@
 /** @module A campaign on a real git repository, with a database, a store and a queue that only writes down. */
 
 import { type Cas, openMemory } from "../../lib/cas/mod.ts";
-import {
-  type Clock,
-  type ExecResult,
-  type ExecSpec,
-  nullLog,
-  systemClock,
-  systemIds,
-} from "../../lib/home/mod.ts";
+import { type Clock, nullLog, systemClock, systemIds } from "../../lib/home/mod.ts";
 import { Evaluations, type Queue, type QueuedJob } from "../../lib/job/mod.ts";
 import { type Db, openSqlite, type Tx } from "../../lib/store/mod.ts";
 import { GitVcs } from "../../lib/vcs/mod.ts";
+import { exec } from "../kit/exec.ts";
 import { run, TempDir } from "../kit/mod.ts";
 
 export const TOML = `
@@ -32,28 +26,6 @@ const GIT_ENV = {
   GIT_CONFIG_GLOBAL: "/dev/null",
   GIT_CONFIG_NOSYSTEM: "1",
 };
-
-/** Runs helpers, as far as reading a repository needs it. */
-async function exec(spec: ExecSpec): Promise<ExecResult> {
-  const [program = "", ...args] = spec.argv;
-  const piped = spec.stdin instanceof Uint8Array;
-  const child = new Deno.Command(program, {
-    args,
-    cwd: spec.cwd,
-    env: { ...spec.env },
-    stdin: piped ? "piped" : "null",
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
-  if (spec.stdin instanceof Uint8Array) {
-    const writer = child.stdin.getWriter();
-    await writer.write(spec.stdin);
-    await writer.close();
-  }
-  const { code, stdout, stderr } = await child.output();
-  if (spec.stdoutPath !== undefined) await Deno.writeFile(spec.stdoutPath, stdout);
-  return { code, stdout, stderr: new TextDecoder().decode(stderr) };
-}
 
 export const PORTS = { processes: { exec }, clock: systemClock, ids: systemIds, log: nullLog };
 
@@ -133,8 +105,8 @@ export class Kit implements AsyncDisposable {
   }
 
   /** The same home after a restart: what was in memory is gone. */
-  restarted(cas: Cas = this.cas): Evaluations {
-    const deps = { db: this.db, cas, vcs: new GitVcs(PORTS), clock: systemClock, log: nullLog };
+  restarted(cas: Cas = this.cas, clock: Clock = systemClock): Evaluations {
+    const deps = { db: this.db, cas, vcs: new GitVcs(PORTS), clock, log: nullLog };
     const evaluations = new Evaluations(deps);
     evaluations.bind(this.queue);
     return evaluations;

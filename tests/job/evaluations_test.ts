@@ -5,6 +5,8 @@ import { openMemory, readManifest } from "../../lib/cas/mod.ts";
 import { evaluationJob } from "../../lib/job/mod.ts";
 import { insertEvaluation } from "../../lib/job/evaluation_store_requests.ts";
 import { candidateOf } from "../../lib/job/campaign_store.ts";
+import { SubletError, systemClock } from "../../lib/home/mod.ts";
+import { until } from "../kit/mod.ts";
 import { Kit, Repo, sure, TOML } from "./campaign_kit.ts";
 
 async function jobOf(kit: Kit, index: number) {
@@ -207,8 +209,8 @@ Deno.test("a request whose submission fails leaves no evaluation behind", async 
   assert.deepEqual(await kit.evaluations.list({ limit: 10 }), []);
 });
 
-Deno.test("an evaluation that a dying server left without a job is submitted at the next start, once", async () => {
-  await using kit = await Kit.make();
+/** The row of an evaluation that a server left when it died before it submitted its job. */
+async function leaveBehind(kit: Kit): Promise<void> {
   const campaign = await kit.evaluations.register(kit.repo.path);
   await kit.db.write(async (tx) => {
     const candidate = await candidateOf(tx, campaign.id, "a".repeat(40), "left behind");
@@ -235,6 +237,11 @@ Deno.test("an evaluation that a dying server left without a job is submitted at 
       priority: 0,
     }, 0);
   });
+}
+
+Deno.test("an evaluation that a dying server left without a job is submitted at the next start, once", async () => {
+  await using kit = await Kit.make();
+  await leaveBehind(kit);
   const cas = openMemory();
   const next = kit.restarted(cas);
   await next.resume();
@@ -245,6 +252,23 @@ Deno.test("an evaluation that a dying server left without a job is submitted at 
   );
   assert.deepEqual([job.evaluation, job.place], [1, "projects/1/measure/1-e1"]);
   assert.equal((await next.evaluation(1)).job, 100);
+});
+
+Deno.test("a server starts though its store is away, and submits once it is back", async () => {
+  await using kit = await Kit.make();
+  await leaveBehind(kit);
+  let away = true;
+  const put = kit.cas.put.bind(kit.cas);
+  kit.cas.put = (data) =>
+    away ? Promise.reject(new SubletError("unavailable", "the store is away")) : put(data);
+  const waiting: (() => void)[] = [];
+  const after = (_ms: number, run: () => void) => (waiting.push(run), () => {});
+  const next = kit.restarted(kit.cas, { ...systemClock, after });
+  await next.resume();
+  assert.deepEqual([kit.queue.jobs.length, waiting.length], [0, 1]);
+  away = false;
+  waiting[0]?.();
+  await until("the job is submitted", () => kit.queue.jobs.length === 1);
 });
 
 Deno.test("lists go from new to old, by campaign and state, a page at a time", async () => {
