@@ -6,7 +6,7 @@ import type { Registration, WorkerInfo } from "./client.ts";
 import { UnexplainedStatus } from "./http_client_refusal.ts";
 import { workerPart } from "./spool.ts";
 import { endsWorker, type WorkerCore } from "./worker_core.ts";
-import { Backoff, within } from "./worker_time.ts";
+import { Backoff, type Mark, markNow, since, within } from "./worker_time.ts";
 
 const REGISTER_SECONDS = 30;
 const PROBE_MS = 60_000;
@@ -18,7 +18,14 @@ export class Registrar {
   /** The store's refusal of the probe. */
   #casRefusal: SubletError | null = null;
 
-  constructor(private readonly core: WorkerCore) {}
+  /** When the server last took this worker in. */
+  #joined: Mark;
+  readonly #again: Backoff;
+
+  constructor(private readonly core: WorkerCore) {
+    this.#joined = markNow(core.clock);
+    this.#again = new Backoff(core.ids);
+  }
 
   /** Register. Null: the worker ended before the server answered. */
   async register(): Promise<Registration | null> {
@@ -30,6 +37,7 @@ export class Registrar {
         workerPart(registration.worker);
         const first = core.registration === null;
         core.join(registration);
+        this.#joined = markNow(core.clock);
         core.log.event("worker.registered", {
           worker: registration.worker,
           pool: core.options.pool,
@@ -56,6 +64,9 @@ export class Registrar {
     const { core } = this;
     await core.mustRegister.wait(core.clock, null, core.over.signal);
     if (core.over.signal.aborted || core.registered.isOpen) return;
+    // A server that forgets this worker at once must not be asked in a tight loop.
+    if (since(core.clock, this.#joined) > core.timing.renew * 1000) this.#again.reset();
+    await core.clock.sleep(this.#again.next(), core.over.signal);
     const registration = await this.register();
     if (registration !== null) join(registration);
   }

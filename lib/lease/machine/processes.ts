@@ -1,0 +1,133 @@
+/** @module The `Processes` port on this machine. */
+
+import {
+  type Env,
+  type ExecResult,
+  type ExecSpec,
+  type Exit,
+  type Processes,
+  type ProcessRef,
+  type StartSpec,
+  SubletError,
+} from "../../home/mod.ts";
+import { execHelper } from "./helper_exec.ts";
+import { baseEnv, checkEnv, checkTag, TAG } from "./job_env.ts";
+import { launchProcess } from "./launch.ts";
+import { groupMembers, processAt } from "./process_table.ts";
+import { isGroup, stopProcesses } from "./process_stop.ts";
+
+/** What {@linkcode systemProcesses} needs to know. */
+export interface SystemProcessesOptions {
+  /** This process's environment, of which jobs get the allow-list of `job_env.ts`. Default: as it is now. */
+  readonly env?: Env;
+}
+
+/** How often a process that this one did not start is looked at. */
+const POLL_MS = 200;
+/** The boot time, which start times count from, is told to the second, and wanders by one. */
+const SAME_START_SECONDS = 1.5;
+/** How many processes are remembered after their end. */
+const REMEMBERED = 256;
+
+/** A process that this one started. */
+interface Child {
+  readonly ref: ProcessRef;
+  readonly exit: Promise<Exit>;
+  ended: boolean;
+}
+
+/** Processes of this machine, for whoever may start any. */
+export function systemProcesses(options: SystemProcessesOptions = {}): Processes {
+  return new SystemProcesses(baseEnv(options.env ?? Deno.env.toObject()));
+}
+
+class SystemProcesses implements Processes {
+  readonly #base: Readonly<Record<string, string>>;
+  readonly #children = new Map<number, Child>();
+
+  constructor(base: Readonly<Record<string, string>>) {
+    this.#base = base;
+  }
+
+  async start(spec: StartSpec): Promise<ProcessRef> {
+    checkArgv(spec.argv);
+    checkEnv(spec.env);
+    checkTag(spec.tag);
+    const { argv, cwd, stdout, stderr } = spec;
+    const env = { ...this.#base, ...spec.env, [TAG]: spec.tag };
+    const { pid, startTime, status } = await launchProcess({ argv, cwd, env, stdout, stderr });
+    const child: Child = {
+      ref: { pid, startTime },
+      exit: status.then(({ code, signal }) => {
+        child.ended = true;
+        return { code: signal === null ? code : null, signal };
+      }),
+      ended: false,
+    };
+    this.#children.delete(pid);
+    this.#children.set(pid, child);
+    this.#forgetOld();
+    return child.ref;
+  }
+
+  async wait(ref: ProcessRef): Promise<Exit> {
+    const child = this.#own(ref);
+    if (child !== null) return await child.exit;
+    while (await this.alive(ref)) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    return { code: null, signal: null };
+  }
+
+  async alive(ref: ProcessRef): Promise<boolean> {
+    const child = this.#own(ref);
+    if (child !== null) return !child.ended;
+    const found = await processAt(ref.pid);
+    if (found === null || found.zombie) return false;
+    if (ref.startTime === null || found.startTime === null) return true;
+    return Math.abs(found.startTime - ref.startTime) <= SAME_START_SECONDS;
+  }
+
+  async stop(ref: ProcessRef, tag: string | null, graceMs: number): Promise<void> {
+    if (tag !== null) checkTag(tag);
+    const child = this.#own(ref);
+    await stopProcesses({
+      group: await this.#isGroupOf(ref, child) ? ref.pid : null,
+      // Nobody tells us when a process ends that we did not start: it takes a closer look each time.
+      leaderEnded: () => child?.ended ?? true,
+      tag,
+      graceMs,
+    });
+  }
+
+  /** Whether the group that `ref` led is its still. A pid of unknown start may be anybody's by now: the tag tells then. */
+  async #isGroupOf(ref: ProcessRef, child: Child | null): Promise<boolean> {
+    if (child === null) return ref.startTime !== null && await this.alive(ref);
+    if (!child.ended) return true;
+    // The kernel gives a pid to nobody while its group lives, so a living leader is another one's.
+    return isGroup(ref.pid) && !(await groupMembers(ref.pid)).some(({ pid }) => pid === ref.pid);
+  }
+
+  async exec(spec: ExecSpec): Promise<ExecResult> {
+    checkArgv(spec.argv);
+    checkEnv(spec.env ?? {});
+    return await execHelper(spec, { ...this.#base, ...spec.env });
+  }
+
+  /** Drop the oldest of those that ended, so that a worker that runs for months stays small. */
+  #forgetOld(): void {
+    for (const [pid, child] of this.#children) {
+      if (this.#children.size <= REMEMBERED) return;
+      if (child.ended) this.#children.delete(pid);
+    }
+  }
+
+  /** The child that `ref` names, if this process started it. */
+  #own(ref: ProcessRef): Child | null {
+    const child = this.#children.get(ref.pid);
+    return child !== undefined && child.ref.startTime === ref.startTime ? child : null;
+  }
+}
+
+function checkArgv(argv: readonly string[]): void {
+  if (argv.length > 0 && argv.every((each) => !each.includes("\0"))) return;
+  throw new SubletError("invalid_request", "a command needs a program, and no NUL in its words");
+}

@@ -1,0 +1,158 @@
+/** @module A worker under a virtual clock: how it makes itself known, and again. */
+
+import assert from "node:assert/strict";
+import { type ErrorCode, SubletError } from "../../lib/home/mod.ts";
+import { UnexplainedStatus } from "../../lib/lease/http_client_refusal.ts";
+import { settle } from "../kit/virtual_clock.ts";
+import { Bench, TIMING, unreachable } from "./worker_kit.ts";
+
+function refusal(code: ErrorCode): SubletError {
+  return new SubletError(code, code);
+}
+
+Deno.test("registration is tried until the server answers, with the same probe", async () => {
+  const bench = new Bench();
+  let tries = 0;
+  const normal = { worker: "desk", timing: TIMING, held: [], cursor: 0 };
+  bench.server.on["register"] = () => {
+    tries++;
+    if (tries === 1) throw unreachable();
+    if (tries === 2) throw new UnexplainedStatus(404, "a page");
+    if (tries === 3) throw refusal("unavailable");
+    return normal;
+  };
+  let ready = 0;
+  const started = await bench.start({ onRegistered: () => ready++ });
+  await bench.clock.advance(10_000);
+  assert.equal(tries, 4);
+  assert.equal(ready, 1);
+  assert.equal(new Set(bench.server.of("register").map((info) => info["casProbe"])).size, 1);
+  await started.close(bench);
+});
+
+Deno.test("a CAS that is away delays the registration", async () => {
+  const bench = new Bench();
+  const put = bench.cas.put.bind(bench.cas);
+  let away = true;
+  bench.cas.put = (bytes) => away ? Promise.reject(refusal("unavailable")) : put(bytes);
+  const started = await bench.start();
+  await bench.clock.advance(20_000);
+  assert.deepEqual(bench.server.of("register"), []);
+  away = false;
+  await bench.clock.advance(5_000);
+  assert.equal(bench.server.of("register").length, 1);
+  await started.close(bench);
+});
+
+Deno.test("a CAS that refuses the credential leaves it to the server to say what that means", async () => {
+  const bench = new Bench();
+  bench.cas.put = () => Promise.reject(refusal("unauthenticated"));
+  const unknown = refusal("unauthenticated");
+  bench.server.on["register"] = () => Promise.reject(unknown);
+  const started = await bench.start();
+  assert.deepEqual(started.end, { how: "refused", error: unknown });
+
+  const other = new Bench();
+  const casRefusal = refusal("permission_denied");
+  other.cas.put = () => Promise.reject(casRefusal);
+  other.server.on["register"] = () => Promise.reject(refusal("other_cas"));
+  const second = await other.start();
+  assert.deepEqual(second.end, { how: "refused", error: casRefusal });
+});
+
+for (const code of ["invalid_body", "invalid_request", "dismissed", "other_cas"] as const) {
+  Deno.test(`a registration that is refused as ${code} ends the worker`, async () => {
+    const bench = new Bench();
+    const error = refusal(code);
+    bench.server.on["register"] = () => Promise.reject(error);
+    const started = await bench.start();
+    assert.deepEqual(started.end, { how: "refused", error });
+  });
+}
+
+Deno.test("a name that cannot be a directory here ends the worker", async () => {
+  for (const name of ["..", "a/b", "", "a\0b", "/etc", "a\nb", ".git"]) {
+    const bench = new Bench();
+    bench.server.on["register"] = () => ({ worker: name, timing: TIMING, held: [], cursor: 0 });
+    const started = await bench.start();
+    assert.equal(started.end?.how, "refused", JSON.stringify(name));
+    assert.deepEqual(bench.server.of("heartbeat"), []);
+  }
+});
+
+Deno.test("a restarted process offers itself as the successor of each dead one that may be known", async () => {
+  const bench = new Bench();
+  bench.server.on["register"] = (info) => {
+    if ((info as { succeeds: string }).succeeds !== "older") throw refusal("superseded");
+    return { worker: "desk", timing: TIMING, held: [], cursor: 0 };
+  };
+  let remembered = 0;
+  const started = await bench.start({
+    incarnation: {
+      id: "this",
+      succeeds: ["newer", "older"],
+      registered: () => {
+        remembered++;
+        return Promise.resolve();
+      },
+    },
+  });
+  assert.deepEqual(bench.server.of("register").map((info) => info["succeeds"]), ["newer", "older"]);
+  assert.equal(remembered, 1);
+  assert.equal(started.end, null);
+  await started.close(bench);
+});
+
+Deno.test("a process that no server takes for the living one ends, and says so", async () => {
+  const bench = new Bench();
+  bench.server.on["register"] = () => Promise.reject(refusal("superseded"));
+  const started = await bench.start({
+    incarnation: { id: "this", succeeds: ["dead"], registered: () => Promise.resolve() },
+  });
+  assert.equal(started.end?.how, "refused");
+});
+
+Deno.test("a worker that the server forgot registers again and keeps its running jobs", async () => {
+  const bench = new Bench();
+  const grant = await bench.grant(1);
+  bench.server.queue.push(grant);
+  const started = await bench.start();
+  bench.server.on["heartbeat"] = () => Promise.reject(refusal("unknown_worker"));
+  bench.server.held = [grant, await bench.grant(2)];
+  bench.server.cursor = 77;
+  await bench.clock.advance(10_000);
+  bench.server.on = {};
+  await bench.clock.advance(1_000);
+  assert.ok(bench.server.of("register").length >= 2);
+  assert.deepEqual(bench.runner.jobs.map((job) => [job.lease, job.how]), [[1, "run"], [
+    2,
+    "recover",
+  ]]);
+  assert.equal(bench.runner.job(1).control.stop.aborted, false);
+  bench.server.queue.push(await bench.grant(3));
+  await bench.clock.advance(26_000);
+  assert.equal(bench.server.of("messages").at(-1)?.["after"], 77);
+  assert.equal(bench.runner.job(3).how, "run");
+  await started.close(bench);
+});
+
+Deno.test("what the server says is held is recovered, with its handle and start", async () => {
+  const bench = new Bench();
+  const handle = { pgid: 12, start_time: 34 };
+  bench.server.held = [{
+    ...await bench.grant(4),
+    handle,
+    started_at: "2030-01-01T00:00:00Z",
+  }];
+  let given: unknown;
+  bench.runner.recover = (_job, held) => {
+    given = held;
+    return Promise.resolve({ lost: "it was killed with the last process" });
+  };
+  const started = await bench.start();
+  await settle();
+  assert.deepEqual(given, { handle, startedAt: "2030-01-01T00:00:00Z" });
+  assert.deepEqual(bench.server.of("lost").map((args) => args["lease"]), [4]);
+  assert.deepEqual(bench.runner.cleaned, [4]);
+  await started.close(bench);
+});
