@@ -21,12 +21,19 @@ export function mount(
     const result = await route.run({
       params: parse(route.params, c.req.param(), "the path"),
       query: parse(route.query, c.req.query(), "the query"),
-      body: route.body === undefined ? {} : await readJson(c, route.body, MAX_BODY),
+      body: route.body === undefined ? {} : await bodyOf(c, route.body),
       caller: route.access === null ? null : c.get("caller"),
       signal: c.req.raw.signal,
     });
     return answer(c, route, result);
   });
+}
+
+/** The body's JSON. None at all is an empty object, for calls whose every field is optional. */
+async function bodyOf(c: ApiContext, schema: z.ZodType): Promise<unknown> {
+  const { body, headers } = c.req.raw;
+  const empty = body === null || headers.get("content-length") === "0";
+  return empty ? parse(schema, {}, "the body") : await readJson(c, schema, MAX_BODY);
 }
 
 function answer(c: ApiContext, route: Route, result: unknown): Response {

@@ -155,7 +155,7 @@ Deno.test("GET /v1/evaluations filters by campaign and state, newest first, a pa
 
 Deno.test("a cancel ends a queued job at once, with who asked as the reason", async () => {
   await using api = await ApiKit.withEvaluations(1);
-  const { json } = await api.owner("POST", "/v1/jobs/1/cancel", {});
+  const { json } = await api.owner("POST", "/v1/jobs/1/cancel");
   assert.deepEqual(json, { job: 1, outcome: "cancelled" });
   const done = (await api.owner("GET", "/v1/evaluations/1")).json;
   assert.deepEqual([done.state, done.error, done.attempts], ["cancelled", "cancelled by owner", 0]);
@@ -340,6 +340,24 @@ Deno.test("a request is refused that is too long, no JSON, or out of bounds", as
     const refused = await api.owner("GET", path);
     assert.deepEqual([refused.status, refused.json.code], [400, "invalid_request"], path);
   }
+  const nul = "\0";
+  const odd: [string, object][] = [
+    ["/v1/campaigns", { path: `/a${nul}b` }],
+    ["/v1/campaigns", { path: "/" + "x/".repeat(2000) }],
+    ["/v1/evaluations", { path: `/a${nul}b`, revisions: ["HEAD"] }],
+    ["/v1/evaluations", { campaign: `a${nul}b`, revisions: ["HEAD"] }],
+    ["/v1/evaluations", { campaign: "a", revisions: ["HEAD"], pool: nul }],
+    ["/v1/tokens", { name: nul }],
+    ["/v1/workers/%00/pause", {}],
+  ];
+  for (const [path, body] of odd) {
+    const { status } = await api.owner("POST", path, body);
+    assert.ok(
+      status >= 400 && status < 500,
+      `${path} ${JSON.stringify(body).slice(0, 80)}: ${status}`,
+    );
+  }
+  assert.equal((await api.owner("POST", "/v1/campaigns")).json.code, "invalid_request");
   const unknown = await api.owner("GET", "/v1/nope");
   assert.deepEqual([unknown.status, unknown.json.code], [404, "not_found"]);
 });
