@@ -47,6 +47,8 @@ export async function readVersion(git: Git, place: Place, name: string): Promise
   const match = /^([0-9a-f]+) commit (\d+)$/.exec(header);
   const revision = match?.[1];
   if (revision === undefined) return null;
+  // Some gits take 41 digits for an abbreviation of their first 40.
+  if (/^[0-9a-f]+$/.test(name) && name.length > revision.length) return null;
   return parseCommit(revision, stdout.subarray(line + 1, line + 1 + Number(match?.[2])));
 }
 
