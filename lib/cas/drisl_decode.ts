@@ -3,6 +3,9 @@
 import { cidOfDigest, drislCid } from "./cid.ts";
 import { compareKeys, type Drisl, Link, LINK_TAG, malformed, MAX_DEPTH, MAX_INT } from "./drisl.ts";
 
+/** A text of at most this many bytes is read without the decoder. */
+const SHORT = 256;
+
 class Reader {
   #at = 0;
   readonly #view: DataView;
@@ -49,6 +52,10 @@ class Reader {
   }
 
   #string(bytes: Uint8Array): string {
+    // Paths and keys are short and mostly ASCII: a call of the decoder costs more than their bytes.
+    if (bytes.length <= SHORT && bytes.every((byte) => byte < 128)) {
+      return String.fromCharCode(...bytes);
+    }
     try {
       return this.#text.decode(bytes);
     } catch {

@@ -3,6 +3,9 @@
 import { cidBytes } from "./cid.ts";
 import { compareKeys, type Drisl, Link, LINK_TAG, malformed, MAX_DEPTH, MAX_INT } from "./drisl.ts";
 
+/** A text of at most this length is written without the encoder. */
+const SHORT = 256;
+
 class Writer {
   #bytes = new Uint8Array(1024);
   #length = 0;
@@ -26,32 +29,42 @@ class Writer {
   }
 
   #head(major: number, value: number | bigint): void {
+    const type = major << 5;
+    if (value < 24) return this.#number(type | Number(value), 0, 0);
+    if (value < 0x100) return this.#number(type | 24, Number(value), 1);
+    if (value < 0x10000) return this.#number(type | 25, Number(value), 2);
+    if (value < 0x100000000) return this.#number(type | 26, Number(value), 4);
     this.#room(9);
-    const view = new DataView(this.#bytes.buffer);
-    const at = this.#length;
-    if (value < 24) {
-      view.setUint8(at, (major << 5) | Number(value));
-      this.#length += 1;
-    } else if (value < 0x100) {
-      view.setUint8(at, (major << 5) | 24);
-      view.setUint8(at + 1, Number(value));
-      this.#length += 2;
-    } else if (value < 0x10000) {
-      view.setUint8(at, (major << 5) | 25);
-      view.setUint16(at + 1, Number(value));
-      this.#length += 3;
-    } else if (value < 0x100000000) {
-      view.setUint8(at, (major << 5) | 26);
-      view.setUint32(at + 1, Number(value));
-      this.#length += 5;
-    } else {
-      view.setUint8(at, (major << 5) | 27);
-      view.setBigUint64(at + 1, BigInt(value));
-      this.#length += 9;
+    this.#bytes[this.#length] = type | 27;
+    new DataView(this.#bytes.buffer).setBigUint64(this.#length + 1, BigInt(value));
+    this.#length += 9;
+  }
+
+  /** One byte, and `value` in `size` more. */
+  #number(byte: number, value: number, size: number): void {
+    this.#room(1 + size);
+    this.#bytes[this.#length++] = byte;
+    for (let shift = 8 * (size - 1); shift >= 0; shift -= 8) {
+      this.#bytes[this.#length++] = value >>> shift;
     }
   }
 
+  #string(value: string): void {
+    if (!value.isWellFormed()) throw malformed("a text has half a surrogate pair");
+    // Paths and keys are short and mostly ASCII: a call of the encoder costs more than their bytes.
+    if (value.length <= SHORT && isAscii(value)) {
+      this.#head(3, value.length);
+      this.#room(value.length);
+      for (let i = 0; i < value.length; i++) this.#bytes[this.#length++] = value.charCodeAt(i);
+      return;
+    }
+    const bytes = this.#text.encode(value);
+    this.#head(3, bytes.length);
+    this.#raw(bytes);
+  }
+
   #integer(value: number | bigint): void {
+    if (typeof value === "number" && value >= 0) return this.#head(0, value);
     const whole = BigInt(value);
     if (whole > MAX_INT || whole < -MAX_INT - 1n) throw malformed("an integer is beyond 64 bits");
     if (whole >= 0n) this.#head(0, whole);
@@ -66,12 +79,8 @@ class Writer {
     else if (typeof value === "number") {
       if (!Number.isSafeInteger(value)) throw malformed(`${value} is not a whole number`);
       this.#integer(value);
-    } else if (typeof value === "string") {
-      if (!value.isWellFormed()) throw malformed("a text has half a surrogate pair");
-      const bytes = this.#text.encode(value);
-      this.#head(3, bytes.length);
-      this.#raw(bytes);
-    } else if (value instanceof Uint8Array) {
+    } else if (typeof value === "string") this.#string(value);
+    else if (value instanceof Uint8Array) {
       this.#head(2, value.length);
       this.#raw(value);
     } else if (value instanceof Link) {
@@ -86,18 +95,23 @@ class Writer {
   }
 
   #map(value: { [key: string]: Drisl }, depth: number): void {
-    const items = Object.entries(value).map(([key, item]) => ({
-      key,
-      bytes: this.#text.encode(key),
-      item,
-    }));
-    items.sort((a, b) => compareKeys(a.bytes, b.bytes));
-    this.#head(5, items.length);
-    for (const { key, item } of items) {
-      this.write(key);
-      this.write(item, depth + 1);
+    const keys = Object.keys(value).sort((a, b) => this.#order(a, b));
+    this.#head(5, keys.length);
+    for (const key of keys) {
+      this.#string(key);
+      this.write(value[key] ?? null, depth + 1);
     }
   }
+
+  #order(a: string, b: string): number {
+    if (isAscii(a) && isAscii(b)) return a.length - b.length || (a < b ? -1 : 1);
+    return compareKeys(this.#text.encode(a), this.#text.encode(b));
+  }
+}
+
+function isAscii(text: string): boolean {
+  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 127) return false;
+  return true;
 }
 
 /** The bytes of `value`. Throws `integrity` when DRISL cannot hold it. */

@@ -1,7 +1,7 @@
 /** @module The files of a manifest in a checkout, as read-only shared copies, and whether they stayed what they were. */
 
 import { dirname, join } from "node:path";
-import { lstatBeneath, mkdirBeneath, SubletError } from "../home/mod.ts";
+import { mkdirBeneath, SubletError } from "../home/mod.ts";
 import { sameBlob } from "./cid.ts";
 import type { Cid } from "./contract.ts";
 import { each } from "./each.ts";
@@ -13,6 +13,8 @@ import { readStamp, sameStamp, type Stamp } from "./stamp.ts";
 
 /** Files that are made at once. */
 const WIDTH = 16;
+/** Files that are linked before others get their turn. */
+const BATCH = 256;
 
 /** A symbolic link to make. */
 export interface NewLink {
@@ -63,30 +65,67 @@ export async function materialise(
   const files: PlacedFile[] = [];
   const rebuilt: Cid[] = [];
   const links: { entry: LinkEntry; path: string }[] = [];
-  const made = new Set<string>();
+  const made = new Set([".", path]);
+  let atOnce = 0;
   if (path !== "") mkdirBeneath(root, path, { what, mode: 0o755 });
   await each(manifest.entries, WIDTH, async (entry) => {
     options.signal?.throwIfAborted();
     const relative = path === "" ? entry.path : `${path}/${entry.path}`;
     const directory = dirname(relative);
-    if (directory !== "." && !made.has(directory)) {
+    if (!made.has(directory)) {
       mkdirBeneath(root, directory, { what, mode: 0o755 });
       made.add(directory);
     }
-    if (lstatBeneath(root, relative, { what }) !== null) return;
+    // The directory was judged, and nothing of the job runs yet: what is at the last part may stay whatever it is.
+    const target = join(root, relative);
     if (isLink(entry)) {
-      links.push({ entry, path: relative });
+      if (!isThere(target)) links.push({ entry, path: relative });
       return;
     }
-    const { stamp, made: remade } = await place(entry, shared, join(root, relative));
-    if (remade) rebuilt.push(entry.blob);
-    files.push({ path: relative, entry, stamp });
+    const stamp = linkTrusted(entry, shared, target);
+    if (stamp === "taken") return;
+    if (stamp !== null) {
+      files.push({ path: relative, entry, stamp });
+      if (++atOnce % BATCH === 0) await new Promise((resolve) => setTimeout(resolve));
+      return;
+    }
+    if (isThere(target)) return;
+    const placed = await place(entry, shared, target);
+    if (placed.made) rebuilt.push(entry.blob);
+    files.push({ path: relative, entry, stamp: placed.stamp });
   });
   await (options.makeLinks ?? makeLinks)(
     links.map(({ entry, path }) => ({ target: entry.link, path: join(root, path) })),
   );
   for (const { entry, path } of links) files.push({ path, entry, stamp: null });
   return { root, files, rebuilt };
+}
+
+/** Whether anything is at `path`, a dangling link too. */
+function isThere(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/** Link `target` to a shared copy that is trusted: the usual case, at once. Null: it takes more than that. */
+function linkTrusted(
+  entry: FileEntry,
+  shared: SharedInputs,
+  target: string,
+): Stamp | "taken" | null {
+  const copy = shared.trusted(entry);
+  if (copy === null) return null;
+  try {
+    Deno.linkSync(copy.path, target);
+    return copy.stamp;
+  } catch (error) {
+    return error instanceof Deno.errors.AlreadyExists ? "taken" : null;
+  }
 }
 
 /**

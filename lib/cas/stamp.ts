@@ -31,6 +31,17 @@ export async function readStamp(path: string): Promise<Stamp | null> {
   }
 }
 
+/** {@linkcode readStamp}, at once. */
+export function readStampSync(path: string): Stamp | null {
+  try {
+    const info = Deno.lstatSync(path);
+    return info.isFile ? stampOf(info) : null;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw error;
+  }
+}
+
 /** Whether two stamps are of one unchanged file. */
 export function sameStamp(a: Stamp, b: Stamp): boolean {
   return a.inode === b.inode && a.size === b.size && a.mode === b.mode && a.mtime === b.mtime;

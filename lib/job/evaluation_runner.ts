@@ -1,10 +1,9 @@
 /** @module Evaluations on a worker: the runs of a candidate and its bar, and the report of what they came to. */
 
-import { join } from "node:path";
-import { SharedInputs } from "../cas/mod.ts";
 import { isError, messageOf, type ProcessRef } from "../home/mod.ts";
 import { GitVcs } from "../vcs/mod.ts";
 import { Clones, type VcsByName } from "./run_clones.ts";
+import { Inputs } from "./run_inputs.ts";
 import { notRun, stopped } from "./run_judge.ts";
 import { LOG_LIMITS, type LogLimits, type StoredLogs, storeLogs } from "./run_logs.ts";
 import { type Run, type RunContext, runOnce } from "./run_once.ts";
@@ -48,21 +47,21 @@ export class EvaluationRunner implements JobRunner {
   readonly kind = "evaluation";
   readonly #site: Site;
   readonly #clones: Clones;
-  readonly #shared: SharedInputs;
+  readonly #inputs: Inputs;
   readonly #graceMs: number;
   readonly #logs: LogLimits;
 
   constructor(site: Site, options: EvaluationRunnerOptions = {}) {
     this.#site = site;
     this.#clones = new Clones(site, options.vcs ?? { git: new GitVcs(site) });
-    this.#shared = new SharedInputs(site.cas, join(site.home, "inputs"));
+    this.#inputs = new Inputs(site);
     this.#graceMs = options.graceMs ?? 5000;
     this.#logs = { ...LOG_LIMITS, ...options.logs };
   }
 
   /** Free at least `bytes` of the home's disk, if linked inputs that no job uses take as much; the bytes freed. */
   async evictInputs(bytes: number): Promise<number> {
-    return await this.#shared.evict(bytes);
+    return await this.#inputs.shared.evict(bytes);
   }
 
   async run(value: unknown, control: JobControl): Promise<Outcome> {
@@ -81,7 +80,7 @@ export class EvaluationRunner implements JobRunner {
     const context: RunContext = {
       site: this.#site,
       clones: this.#clones,
-      shared: this.#shared,
+      inputs: this.#inputs,
       control,
       job,
       place,

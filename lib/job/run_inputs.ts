@@ -1,13 +1,14 @@
 /** @module The linked inputs of a job: put into its checkout before it runs, and checked afterwards. */
 
+import { join } from "node:path";
 import {
   changedPaths,
   type Manifest,
+  Manifests,
   materialise,
   type NewLink,
   type Placed,
-  readManifest,
-  type SharedInputs,
+  SharedInputs,
 } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
 import type { Site } from "./runner.ts";
@@ -16,6 +17,17 @@ import type { Source } from "./shapes.ts";
 /** Symbolic links that one helper process makes. */
 const BATCH = 100;
 const MAKE_LINKS = 'while [ $# -gt 0 ]; do ln -s -- "$1" "$2" || exit 1; shift 2; done';
+
+/** What the jobs of a worker share of their inputs. */
+export class Inputs {
+  readonly shared: SharedInputs;
+  readonly manifests: Manifests;
+
+  constructor({ cas, home }: Site) {
+    this.shared = new SharedInputs(cas, join(home, "inputs"));
+    this.manifests = new Manifests(cas);
+  }
+}
 
 /** Names that an event or an error holds. */
 const SHOWN = 10;
@@ -26,19 +38,25 @@ const SHOWN = 10;
  */
 export async function placeInputs(
   site: Site,
-  shared: SharedInputs,
+  inputs: Inputs,
   source: Source,
   root: string,
   signal: AbortSignal,
 ): Promise<Placed[]> {
   const placed: Placed[] = [];
   for (const [name, address] of Object.entries(source.links)) {
-    const manifest = await readManifest(site.cas, address);
-    const tree = await materialise(manifest, root, holdsName(manifest, name) ? "" : name, shared, {
-      what: `link ${JSON.stringify(name)}`,
-      makeLinks: (links) => makeLinks(site, links),
-      signal,
-    });
+    const manifest = await inputs.manifests.read(address);
+    const tree = await materialise(
+      manifest,
+      root,
+      holdsName(manifest, name) ? "" : name,
+      inputs.shared,
+      {
+        what: `link ${JSON.stringify(name)}`,
+        makeLinks: (links) => makeLinks(site, links),
+        signal,
+      },
+    );
     if (tree.rebuilt.length > 0) {
       site.log.event("inputs.rebuilt", {
         link: name,

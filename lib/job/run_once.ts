@@ -1,11 +1,11 @@
 /** @module One run of an evaluation: its checkout, its inputs, its command, and what it came to. */
 
 import { join } from "node:path";
-import type { Placed, SharedInputs } from "../cas/mod.ts";
+import type { Placed } from "../cas/mod.ts";
 import { isError, messageOf } from "../home/mod.ts";
 import type { Clones } from "./run_clones.ts";
 import { type Ended, runCommand } from "./run_command.ts";
-import { changedInputs, placeInputs } from "./run_inputs.ts";
+import { changedInputs, type Inputs, placeInputs } from "./run_inputs.ts";
 import { judge, killedByStranger, notRun, stopped } from "./run_judge.ts";
 import type { LogLimits } from "./run_logs.ts";
 import type { RunPlace } from "./run_place.ts";
@@ -20,7 +20,7 @@ const FIRST_WAIT_MS = 500;
 export interface RunContext {
   readonly site: Site;
   readonly clones: Clones;
-  readonly shared: SharedInputs;
+  readonly inputs: Inputs;
   readonly control: JobControl;
   readonly job: EvaluationJob;
   readonly place: RunPlace;
@@ -73,13 +73,13 @@ async function prepare(
   source: Source,
   worktree: string,
 ): Promise<readonly Placed[]> {
-  const { site, clones, shared, control } = context;
+  const { site, clones, inputs, control } = context;
   for (let attempt = 1;; attempt++) {
     try {
       const repository = await clones.of(source);
       const supply = clones.supply(source, control.stop);
       await repository.checkout(source.revision, worktree, supply, control.stop);
-      return await placeInputs(site, shared, source, worktree, control.stop);
+      return await placeInputs(site, inputs, source, worktree, control.stop);
     } catch (error) {
       const away = isError(error, "unavailable", "unreachable", "busy");
       if (!away || attempt === ATTEMPTS || control.stop.aborted) throw error;
