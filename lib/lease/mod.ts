@@ -25,3 +25,21 @@ export {
 export { type LeaseRouteOptions, leaseRoutes, type SendVersions } from "./routes.ts";
 export { SERVE } from "./route_request.ts";
 export { isoTime } from "./time.ts";
+
+export { HttpLeaseClient } from "./http_client.ts";
+export { UnexplainedStatus } from "./http_client_refusal.ts";
+export type { Spool, SpooledOutcome, SpoolEntry } from "./spool.ts";
+export { MemorySpool } from "./spool_memory.ts";
+export { LeaseWorker } from "./worker.ts";
+export type { Incarnation, WorkerEnd, WorkerOptions } from "./worker_options.ts";
+export { sendOver } from "./worker_send.ts";
+export {
+  hostSampler,
+  type InProcessOptions,
+  type InProcessWorker,
+  inProcessWorker,
+  runSupervisedWorker,
+  type SupervisedWorkerOptions,
+  systemProcesses,
+  type SystemProcessesOptions,
+} from "./machine/mod.ts";

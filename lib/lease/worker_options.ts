@@ -44,6 +44,8 @@ export interface WorkerOptions {
   readonly drainSeconds?: number;
   /** Deliver a prompt to the job of `lease`: null, or why it cannot. Default: no job here can be prompted. */
   readonly prompt?: (lease: number, text: string) => Promise<string | null>;
+  /** Called after each lease whose report was accepted or refused, with its leftovers gone. */
+  readonly onSettled?: () => Promise<void>;
   /** Called at the first registration. */
   readonly onRegistered?: (registration: Registration) => void;
 }

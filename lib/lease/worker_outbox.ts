@@ -170,8 +170,9 @@ export class Outbox {
     await cleanUp(core, entry.job, entry.lease);
     try {
       await core.options.spool.drop(core.worker, entry.lease);
+      await core.options.onSettled?.();
     } catch (error) {
-      core.log.event("spool.failed", { lease: entry.lease, error });
+      core.log.event("lease.not_cleaned", { lease: entry.lease, error });
     }
   }
 }

@@ -20,8 +20,12 @@ const LOOKS = 3;
 /** What does not end within this time after its KILL hangs in the kernel. */
 const KILL_MS = 10_000;
 
-/** TERM, the grace, KILL to the group; then KILL to all that carry the tag. Throws `failed` when something stays. */
-export async function stopProcesses(stop: Stop): Promise<void> {
+/**
+ * TERM, the grace, KILL to the group; then KILL to all that carry the tag: the pids of those. Throws `failed` when
+ * something stays.
+ */
+export async function stopProcesses(stop: Stop): Promise<number[]> {
+  const strays = new Set<number>();
   if (stop.group !== null && signal(-stop.group, "SIGTERM") && stop.graceMs > 0) {
     const end = performance.now() + stop.graceMs;
     while (await groupLives(stop) && performance.now() < end) await pause(LOOK_MS);
@@ -35,8 +39,9 @@ export async function stopProcesses(stop: Stop): Promise<void> {
     const left = stop.tag === null ? [] : await killTagged(stop.tag, end);
     // What hides from one look (a child started as its parent was looked at) shows in the next.
     if (left.length > 0) wanted = LOOKS;
+    for (const pid of left) strays.add(pid);
     clean = groupLeft || left.length > 0 ? 0 : clean + 1;
-    if (clean >= wanted) return;
+    if (clean >= wanted) return [...strays];
     if (performance.now() > end) {
       throw new SubletError(
         "failed",

@@ -1,12 +1,13 @@
 /**
  * @module The processes of this machine: who lives, in which group, since when, and with which job's tag.
  *
- * It asks `grep`, `cat` and `ps` rather than reading `/proc` itself: a supervisor that gave up its other permissions
+ * It asks `grep` and `ps` rather than reading `/proc` itself: a supervisor that gave up its other permissions
  * may still run programs, but no longer read there.
  */
 
 import { SubletError } from "../../home/mod.ts";
 import { TAG } from "./job_env.ts";
+import { kernelFile } from "./kernel_file.ts";
 
 /** A process. */
 export interface Process {
@@ -45,9 +46,9 @@ let bootTime: Promise<number | null> | null = null;
 
 /** When the machine started, seconds since 1970, as it was when first asked: a clock that is set moves it. */
 async function booted(): Promise<number | null> {
-  bootTime ??= ask("grep", "^btime ", "/proc/stat").then((text) => {
-    const seconds = Number(text.trim().split(" ")[1]);
-    return Number.isFinite(seconds) ? seconds : null;
+  bootTime ??= kernelFile("/proc/stat").then((text) => {
+    const seconds = /^btime (\d+)$/m.exec(text ?? "")?.[1];
+    return seconds === undefined ? null : Number(seconds);
   });
   return await bootTime;
 }
@@ -89,7 +90,7 @@ export async function processOf(stat: string): Promise<Process | null> {
 
 /** The process `pid`, or null when there is none. */
 export async function processAt(pid: number): Promise<Process | null> {
-  if (LINUX) return processOf(await ask("cat", `/proc/${pid}/stat`));
+  if (LINUX) return processOf(await kernelFile(`/proc/${pid}/stat`) ?? "");
   return parsePs(await ask("ps", "-o", "pid=,pgid=,stat=,lstart=", "-p", String(pid)));
 }
 
@@ -129,4 +130,12 @@ export async function tagged(tag: string): Promise<number[]> {
   const text = await ask("ps", "-axEww", "-o", "pid=,command=");
   return text.split("\n").filter((line) => line.split(" ").includes(mark))
     .map((line) => Number(line.trim().split(" ")[0])).filter(Number.isInteger);
+}
+
+/** Whether `pid` is of some job: it carries any tag at all. */
+export async function isOfJob(pid: number): Promise<boolean> {
+  if (!LINUX) {
+    return (await ask("ps", "-Eww", "-o", "command=", "-p", `${pid}`)).includes(`${TAG}=`);
+  }
+  return (await ask("grep", "-lzs", `^${TAG}=`, `/proc/${pid}/environ`)) !== "";
 }

@@ -5,6 +5,8 @@ import {
   type ExecResult,
   type ExecSpec,
   type Exit,
+  type Log,
+  nullLog,
   type Processes,
   type ProcessRef,
   type StartSpec,
@@ -20,6 +22,8 @@ import { isGroup, stopProcesses } from "./process_stop.ts";
 export interface SystemProcessesOptions {
   /** This process's environment, of which jobs get the allow-list of `job_env.ts`. Default: as it is now. */
   readonly env?: Env;
+  /** Told of processes that a job left outside of its group. */
+  readonly log?: Log;
 }
 
 /** How often a process that this one did not start is looked at. */
@@ -38,15 +42,17 @@ interface Child {
 
 /** Processes of this machine, for whoever may start any. */
 export function systemProcesses(options: SystemProcessesOptions = {}): Processes {
-  return new SystemProcesses(baseEnv(options.env ?? Deno.env.toObject()));
+  return new SystemProcesses(baseEnv(options.env ?? Deno.env.toObject()), options.log ?? nullLog);
 }
 
 class SystemProcesses implements Processes {
   readonly #base: Readonly<Record<string, string>>;
+  readonly #log: Log;
   readonly #children = new Map<number, Child>();
 
-  constructor(base: Readonly<Record<string, string>>) {
+  constructor(base: Readonly<Record<string, string>>, log: Log) {
     this.#base = base;
+    this.#log = log;
   }
 
   async start(spec: StartSpec): Promise<ProcessRef> {
@@ -89,13 +95,14 @@ class SystemProcesses implements Processes {
   async stop(ref: ProcessRef, tag: string | null, graceMs: number): Promise<void> {
     if (tag !== null) checkTag(tag);
     const child = this.#own(ref);
-    await stopProcesses({
+    const strays = await stopProcesses({
       group: await this.#isGroupOf(ref, child) ? ref.pid : null,
       // Nobody tells us when a process ends that we did not start: it takes a closer look each time.
       leaderEnded: () => child?.ended ?? true,
       tag,
       graceMs,
     });
+    if (strays.length > 0) this.#log.event("job.left_processes", { pid: ref.pid, strays });
   }
 
   /** Whether the group that `ref` led is its still. A pid of unknown start may be anybody's by now: the tag tells then. */

@@ -1,0 +1,112 @@
+/** @module What a supervisor does for its Web Worker, and what it refuses. */
+
+import { basename, dirname, isAbsolute } from "node:path";
+import {
+  type ExecResult,
+  type ExecSpec,
+  type Exit,
+  type Processes,
+  type ProcessRef,
+  type StartSpec,
+  SubletError,
+} from "../../home/mod.ts";
+import { isOfJob } from "./process_table.ts";
+
+/** The helpers that a worker runs: git, and the shell for links that a limited process may not make. */
+const HELPERS: ReadonlySet<string> = new Set(["git", "/bin/sh"]);
+
+/**
+ * `Processes` for a caller that is not trusted: directories and files beneath the home alone, helpers from a list, and
+ * signals for jobs alone.
+ */
+export class GuardedProcesses implements Processes {
+  readonly #processes: Processes;
+  readonly #home: string;
+  readonly #running = new Map<number, { readonly ref: ProcessRef; readonly tag: string }>();
+
+  /** `home`: without links in its path. */
+  constructor(processes: Processes, home: string) {
+    this.#processes = processes;
+    this.#home = home;
+  }
+
+  async start(spec: StartSpec): Promise<ProcessRef> {
+    await this.#beneath(spec.cwd, "the directory of a job");
+    await this.#newFile(spec.stdout, "the output of a job");
+    await this.#newFile(spec.stderr, "the output of a job");
+    const ref = await this.#processes.start(spec);
+    this.#running.set(ref.pid, { ref, tag: spec.tag });
+    return ref;
+  }
+
+  async wait(ref: ProcessRef): Promise<Exit> {
+    return await this.#processes.wait(ref);
+  }
+
+  async alive(ref: ProcessRef): Promise<boolean> {
+    return await this.#processes.alive(ref);
+  }
+
+  async stop(ref: ProcessRef, tag: string | null, graceMs: number): Promise<void> {
+    const own = this.#running.get(ref.pid);
+    const mine = own !== undefined && own.ref.startTime === ref.startTime;
+    // Left by an earlier process of this worker: it must at least be some worker's job.
+    if (!mine && await this.#processes.alive(ref) && !await isOfJob(ref.pid)) {
+      throw new SubletError("permission_denied", `process ${ref.pid} is no job of a worker`);
+    }
+    await this.#processes.stop(ref, tag, graceMs);
+    if (mine) this.#running.delete(ref.pid);
+  }
+
+  async exec(spec: ExecSpec): Promise<ExecResult> {
+    const [program = ""] = spec.argv;
+    if (!HELPERS.has(program)) {
+      throw new SubletError(
+        "permission_denied",
+        `${JSON.stringify(program)} is no helper of a worker: ${[...HELPERS].join(", ")} are`,
+      );
+    }
+    await this.#beneath(spec.cwd, "the directory of a helper");
+    if (spec.stdin !== undefined && !(spec.stdin instanceof Uint8Array)) {
+      await this.#beneath(spec.stdin.path, "the input of a helper");
+    }
+    if (spec.stdoutPath !== undefined) {
+      await this.#outputFile(spec.stdoutPath, "the output of a helper");
+    }
+    return await this.#processes.exec(spec);
+  }
+
+  /** Stop everything that was started and not stopped yet. */
+  async stopAll(): Promise<void> {
+    const left = [...this.#running.values()];
+    await Promise.allSettled(left.map(({ ref, tag }) => this.#processes.stop(ref, tag, 0)));
+  }
+
+  /** `path` exists, and is in the home once every link in it is followed. */
+  async #beneath(path: string, what: string): Promise<void> {
+    const real = isAbsolute(path) ? await Deno.realPath(path).catch(() => null) : null;
+    if (real !== null && (real === this.#home || real.startsWith(`${this.#home}/`))) return;
+    throw new SubletError(
+      "unsafe_path",
+      `${what}, ${JSON.stringify(path)}, is refused: it is not beneath the worker's home`,
+    );
+  }
+
+  /** `path` does not exist, and its directory is in the home. */
+  async #newFile(path: string, what: string): Promise<void> {
+    if (await this.#outputFile(path, what) !== null) {
+      throw new SubletError("conflict", `${what}, ${path}, is there already`);
+    }
+  }
+
+  /** `path` is absent or a plain file, and its directory is in the home: what is there. */
+  async #outputFile(path: string, what: string): Promise<Deno.FileInfo | null> {
+    await this.#beneath(dirname(path), what);
+    const there = await Deno.lstat(path).catch(() => null);
+    const name = basename(path);
+    if (name !== "." && name !== ".." && !path.endsWith("/") && (there === null || there.isFile)) {
+      return there;
+    }
+    throw new SubletError("unsafe_path", `${what}, ${path}, is refused: it is no plain file`);
+  }
+}

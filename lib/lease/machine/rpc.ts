@@ -1,0 +1,196 @@
+/**
+ * @module What crosses between the supervisor and its Web Worker. The supervisor trusts nothing of what comes from
+ * there: every message is judged by its shape here, and every path and variable by `guarded_processes.ts`.
+ */
+
+import { z } from "zod";
+import {
+  type ErrorCode,
+  ERRORS,
+  type ExecResult,
+  type ExecSpec,
+  type Exit,
+  messageOf,
+  type Processes,
+  type ProcessRef,
+  type StartSpec,
+  SubletError,
+} from "../../home/mod.ts";
+import type { HostSample } from "../wire.ts";
+
+const code = z.enum(Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]]);
+const fault = z.object({ code, message: z.string() });
+const text = z.string().max(1_000_000);
+const env = z.record(z.string(), text);
+const argv = z.array(text).min(1).max(100_000);
+const ref = z.object({ pid: z.int().positive(), startTime: z.number().nullable() });
+
+/** The arguments of each call, by name. */
+const calls = {
+  start: z.object({ argv, cwd: text, env, stdout: text, stderr: text, tag: text }),
+  wait: z.object({ ref }),
+  alive: z.object({ ref }),
+  stop: z.object({ ref, tag: text.nullable(), graceMs: z.number().min(0).max(600_000) }),
+  exec: z.object({
+    argv,
+    cwd: text,
+    env: env.optional(),
+    stdin: z.union([z.instanceof(Uint8Array), z.object({ path: text })]).optional(),
+    stdoutPath: text.optional(),
+    timeoutMs: z.number().positive().optional(),
+  }),
+  sample: z.object({}),
+} as const;
+
+type Call = keyof typeof calls;
+
+/** What the Web Worker says. `up`: its code is loaded. `beat`: its loop turns. The rest ends in one of the last two. */
+export const fromWorker = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("up") }),
+  z.object({ type: z.literal("beat") }),
+  z.object({
+    type: z.literal("call"),
+    id: z.int(),
+    call: z.enum(Object.keys(calls) as [Call, ...Call[]]),
+    args: z.unknown(),
+  }),
+  z.object({
+    type: z.literal("registered"),
+    worker: z.string().max(300),
+    url: z.string().max(3000),
+  }),
+  z.object({
+    type: z.literal("ended"),
+    how: z.enum(["drained", "once", "orphaned", "stopped"]),
+  }),
+  z.object({ type: z.literal("failed"), error: fault }),
+]);
+export type FromWorker = z.output<typeof fromWorker>;
+
+/** What the Web Worker is to do. */
+export interface Boot {
+  readonly server: string;
+  readonly token: string;
+  readonly pool: string;
+  /** Without links in its path. */
+  readonly home: string;
+  readonly key: string;
+  readonly casTable: Readonly<Record<string, unknown>>;
+  readonly version: string;
+  readonly labels: readonly string[];
+  readonly once: boolean;
+  readonly orphanExitSeconds: number | null;
+  readonly minFreeBytes: number;
+  /** PEM text of roots to trust beside the usual ones. */
+  readonly ca: string | null;
+}
+
+/** What the supervisor says. */
+export type ToWorker =
+  | { readonly type: "boot"; readonly boot: Boot }
+  | { readonly type: "drain" }
+  | { readonly type: "stop" }
+  | { readonly type: "answer"; readonly id: number; readonly value: unknown }
+  | {
+    readonly type: "refusal";
+    readonly id: number;
+    readonly error: { readonly code: ErrorCode; readonly message: string };
+  };
+
+/** An error as it crosses. */
+export function faultOf(error: unknown): { code: ErrorCode; message: string } {
+  return {
+    code: error instanceof SubletError ? error.code : "internal",
+    message: messageOf(error),
+  };
+}
+
+/** Do what a call asks of `processes`; the answer. Throws `invalid_request` for a call of another shape. */
+export async function answerCall(
+  processes: Processes,
+  sample: () => Promise<HostSample>,
+  call: Call,
+  args: unknown,
+): Promise<unknown> {
+  switch (call) {
+    case "start":
+      return await processes.start(judged(calls.start, args));
+    case "wait":
+      return await processes.wait(judged(calls.wait, args).ref);
+    case "alive":
+      return await processes.alive(judged(calls.alive, args).ref);
+    case "stop": {
+      const { ref, tag, graceMs } = judged(calls.stop, args);
+      return await processes.stop(ref, tag, graceMs);
+    }
+    case "exec":
+      // Absent and undefined are the same here, which the type of the port tells apart.
+      return await processes.exec(judged(calls.exec, args) as ExecSpec);
+    case "sample":
+      return await sample();
+  }
+}
+
+function judged<T extends z.ZodType>(shape: T, args: unknown): z.output<T> {
+  const parsed = shape.safeParse(args);
+  if (parsed.success) return parsed.data;
+  const first = parsed.error.issues[0];
+  throw new SubletError(
+    "invalid_request",
+    `a call of the worker is refused: ${first?.path.join(".")}: ${first?.message}`,
+  );
+}
+
+/** The Web Worker's end: `Processes`, and the host's sample, by asking the supervisor. */
+export class SupervisorClient implements Processes {
+  readonly #post: (message: FromWorker) => void;
+  readonly #waiting = new Map<
+    number,
+    { resolve: (value: unknown) => void; reject: (error: SubletError) => void }
+  >();
+  #next = 1;
+
+  constructor(post: (message: FromWorker) => void) {
+    this.#post = post;
+  }
+
+  /** An answer of the supervisor. */
+  take(message: ToWorker & { readonly type: "answer" | "refusal" }): void {
+    const waiting = this.#waiting.get(message.id);
+    this.#waiting.delete(message.id);
+    if (message.type === "answer") waiting?.resolve(message.value);
+    else waiting?.reject(new SubletError(message.error.code, message.error.message));
+  }
+
+  start(spec: StartSpec): Promise<ProcessRef> {
+    return this.#ask("start", { ...spec });
+  }
+
+  wait(ref: ProcessRef): Promise<Exit> {
+    return this.#ask("wait", { ref });
+  }
+
+  alive(ref: ProcessRef): Promise<boolean> {
+    return this.#ask("alive", { ref });
+  }
+
+  stop(ref: ProcessRef, tag: string | null, graceMs: number): Promise<void> {
+    return this.#ask("stop", { ref, tag, graceMs });
+  }
+
+  exec(spec: ExecSpec): Promise<ExecResult> {
+    return this.#ask("exec", { ...spec });
+  }
+
+  sample(): Promise<HostSample> {
+    return this.#ask("sample", {});
+  }
+
+  #ask<T>(call: Call, args: Record<string, unknown>): Promise<T> {
+    const id = this.#next++;
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.set(id, { resolve: (value) => resolve(value as T), reject });
+      this.#post({ type: "call", id, call, args });
+    });
+  }
+}
