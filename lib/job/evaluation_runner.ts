@@ -74,9 +74,7 @@ export class EvaluationRunner implements JobRunner {
     const place = new RunPlace(this.#site.home, job, control.lease);
     const tag = this.#site.ids.uuid();
     if (place.exists) await this.cleanup(job, control.lease);
-    place.make();
-    const tagKept = place.keepTag(tag);
-    const kept = Promise.allSettled([tagKept]);
+    place.make(tag);
     const context: RunContext = {
       site: this.#site,
       clones: this.#clones,
@@ -85,11 +83,10 @@ export class EvaluationRunner implements JobRunner {
       job,
       place,
       tag,
-      tagKept,
       graceMs: this.#graceMs,
       logs: this.#logs,
     };
-    const samples = await this.#runAll(context).finally(() => kept);
+    const samples = await this.#runAll(context);
     if (samples === null) {
       await this.cleanup(job, control.lease);
       return { stale: true };

@@ -26,8 +26,6 @@ export interface RunContext {
   readonly place: RunPlace;
   /** Marks every process of the job. */
   readonly tag: string;
-  /** Resolves once the tag is where a restarted worker finds it. Nothing starts before. */
-  readonly tagKept: Promise<void>;
   readonly graceMs: number;
   readonly logs: LogLimits;
 }
@@ -53,7 +51,6 @@ export async function runOnce(context: RunContext, source: Source, name: string)
   let placed: readonly Placed[];
   try {
     placed = await prepare(context, source, worktree);
-    await context.tagKept;
   } catch (error) {
     const reason = control.stop.aborted
       ? stopped(control.stop)

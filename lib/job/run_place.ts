@@ -1,14 +1,7 @@
 /** @module The directories of one lease of an evaluation, beneath the worker's home. */
 
 import { join } from "node:path";
-import {
-  isError,
-  lstatBeneath,
-  mkdirBeneath,
-  openBeneath,
-  removeBeneath,
-  writeBeneath,
-} from "../home/mod.ts";
+import { isError, lstatBeneath, mkdirBeneath, openBeneath, removeBeneath } from "../home/mod.ts";
 import type { EvaluationJob } from "./shapes.ts";
 
 /** The name of a run's checkout in its directory. */
@@ -39,18 +32,14 @@ export class RunPlace {
     return lstatBeneath(this.home, this.relative, { what: WHAT }) !== null;
   }
 
-  /** Make it. */
-  make(): void {
+  /** Make it, which nothing of the job has touched yet, and keep `tag` for a later process of this worker to find. */
+  make(tag: string): void {
     mkdirBeneath(this.home, `${this.relative}/${PRIVATE}`, { what: WHAT });
+    // At once, and not through a temporary file: the directory is fresh, and a job waits.
+    Deno.writeTextFileSync(join(this.root, PRIVATE, "tag"), tag, { createNew: true, mode: 0o600 });
   }
 
-  /** Keep `tag`, so that a process of ours that comes later finds what the job started. */
-  async keepTag(tag: string): Promise<void> {
-    const path = `${this.relative}/${PRIVATE}/tag`;
-    await writeBeneath(this.home, path, new TextEncoder().encode(tag), { what: WHAT });
-  }
-
-  /** The tag that `keepTag` kept, or null. */
+  /** The tag that `make` kept, or null. */
   async tag(): Promise<string | null> {
     try {
       const path = `${this.relative}/${PRIVATE}/tag`;
