@@ -39,6 +39,7 @@ export {
   type Placed,
   type PlacedFile,
 } from "./materialise.ts";
+export { Manifests } from "./manifests.ts";
 export { type Shared, SharedInputs } from "./shared_inputs.ts";
 export { SeenFiles, type StoredTree, storeTree, type StoreTreeOptions } from "./store_tree.ts";
 export { each } from "./each.ts";
