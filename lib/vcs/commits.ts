@@ -1,6 +1,6 @@
 /** @module Reading commits: through `cat-file --batch`, whose requests come by stdin and so can be no option. */
 
-import { safeRelative, SubletError } from "../home/mod.ts";
+import { SubletError } from "../home/mod.ts";
 import type { Version } from "./contract.ts";
 import { damagedStore, type Git } from "./git_call.ts";
 import { formatOf, isRevision } from "./names.ts";
@@ -73,29 +73,6 @@ export async function presentCommits(
     if (name !== undefined && type === "commit") present.add(name);
   }
   return present;
-}
-
-/** Those of `names` that the tree of `revision` does not hold. */
-export async function missingPaths(
-  git: Git,
-  place: Place,
-  revision: string,
-  names: readonly string[],
-): Promise<string[]> {
-  const asked = names.map((name) => `${revision}:${safeRelative(name, "a path of a checkout")}`);
-  if (asked.length === 0) return [];
-  const { stdout } = await onPlace(git, place, {
-    args: ["cat-file", "--batch-check=%(objecttype)", "-z"],
-    stdin: asked.map((path) => `${path}\0`).join(""),
-  });
-  // An answer is a type, or the question (which may hold line breaks) and "missing".
-  let rest = decode(stdout, null);
-  return names.filter((_, i) => {
-    const missing = `${asked[i]} missing\n`;
-    const isMissing = rest.startsWith(missing);
-    rest = rest.slice(isMissing ? missing.length : rest.indexOf("\n") + 1);
-    return isMissing;
-  });
 }
 
 /** The newest `limit` versions up to `revision`, newest first. */

@@ -2,7 +2,7 @@
 
 import type { Cas, Cid } from "../cas/mod.ts";
 import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
-import { missingPaths, presentCommits, readHistory, readTips, readVersion } from "./commits.ts";
+import { presentCommits, readHistory, readTips, readVersion } from "./commits.ts";
 import type { Ask, Repository, Sent, Supply, Version } from "./contract.ts";
 import { judgeCheckout, type Tolerance } from "./fitness.ts";
 import { type Exec, type Git, GitFailure } from "./git_call.ts";
@@ -140,7 +140,8 @@ export class GitRepository implements Repository {
   }
 
   async untracked(revision: string, names: readonly string[]): Promise<string[]> {
-    return await missingPaths(this.git, this.#here(), fullRevision(revision), names);
+    const held = await this.objects(revision, names);
+    return names.filter((name) => !held.has(name));
   }
 
   async objects(revision: string, paths: readonly string[]): Promise<Map<string, string>> {

@@ -138,8 +138,25 @@ Deno.test("names of any bytes, and names that differ by case or form alone, arri
   await replica.checkout(revision, path, { cas: bench.cas, ask: bench.asks(record) });
   const listed = await exec({ argv: ["git", "status", "--porcelain"], cwd: path });
   assert.equal(new TextDecoder().decode(listed.stdout), "");
+  // Deno 2.6 does not list a name that is no UTF-8.
+  const counted = await exec({
+    argv: [
+      "find",
+      ".",
+      "-mindepth",
+      "1",
+      "-maxdepth",
+      "1",
+      "-not",
+      "-name",
+      ".git",
+      "-printf",
+      "x",
+    ],
+    cwd: path,
+  });
+  assert.equal(counted.stdout.length, names.length + 1);
   const found = await filesIn(path);
-  assert.equal(found.length, names.length + 1);
   for (const name of names) assert.ok(found.includes(name), name);
   await replica.discard(path);
   await assert.rejects(Deno.lstat(path), Deno.errors.NotFound);
