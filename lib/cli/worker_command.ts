@@ -1,6 +1,6 @@
 /** @module `sublet worker`: lend this machine; `sublet worker list`: who is there. */
 
-import type { Command } from "@commander-js/extra-typings";
+import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
 import { homeDir, homePaths, loadConfig, makeHome, SubletError } from "../home/mod.ts";
 import { credentialFromEnv } from "../net/mod.ts";
 import { ApiClient } from "./api_client.ts";
@@ -68,14 +68,63 @@ Example:
         casTable: config.cas,
         once: options.once === true,
         orphanExitSeconds: options.orphanExit ?? null,
+        minFreeGb: config.storage.minFreeGb,
         version: VERSION,
       });
       if (code !== 0) throw new Finished(code);
     });
-  addList(worker as unknown as Command);
+  addList(worker);
+  addStanding(worker);
 }
 
-function addList(worker: Command): void {
+/** `drain`, `pause`, `resume` and `remove`: how a worker stands with the server. */
+function addStanding(worker: CommandUnknownOpts): void {
+  const verbs = [
+    {
+      verb: "drain",
+      does: "Let a worker finish its jobs, take no more, and leave.",
+      done: "drains",
+      method: "POST",
+    },
+    {
+      verb: "pause",
+      does: "Let a worker take no jobs until it is resumed.",
+      done: "paused",
+      method: "POST",
+    },
+    {
+      verb: "resume",
+      does: "Let a drained or paused worker take jobs again.",
+      done: "resumed",
+      method: "POST",
+    },
+    {
+      verb: "remove",
+      does: "Forget a worker that is gone and holds nothing.",
+      done: "removed",
+      method: "DELETE",
+    },
+  ];
+  for (const { verb, does, done, method } of verbs) {
+    worker.command(verb)
+      .description(does)
+      .argument("<name>", "the worker, as `worker list` shows it")
+      .option("--reason <text>", "why, for whoever reads the list")
+      .action(async (name, options) => {
+        using api = await ApiClient.open();
+        const path = `/v1/workers/${encodeURIComponent(name)}`;
+        if (method === "DELETE") await api.call(method, path);
+        else {await api.call(
+            method,
+            `${path}/${verb}`,
+            options.reason === undefined ? {} : { reason: options.reason },
+          );}
+        new Output().note(`worker ${name} ${done}`);
+      });
+  }
+}
+
+function addList(worker: CommandUnknownOpts): void {
   worker.command("list")
     .description("List the workers, and why each got no lease.")
     .option("--json", "print one JSON document")

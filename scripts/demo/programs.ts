@@ -82,6 +82,13 @@ export class Programs implements AsyncDisposable {
     this.#running.get(name)?.kill("SIGKILL");
   }
 
+  /** The process id of a background command. */
+  pid(name: string): number {
+    const child = this.#running.get(name);
+    if (child === undefined) throw new Error(`${name} was not started`);
+    return child.pid;
+  }
+
   /** Resolve once a background command ended; its exit code. */
   async ended(name: string): Promise<number> {
     return (await this.#running.get(name)?.status)?.code ?? -1;

@@ -29,6 +29,7 @@ export interface JobResult {
     readonly worker: string | null;
   }[];
   readonly events: readonly {
+    readonly at: string;
     readonly event: string;
     readonly lease: number | null;
     readonly fields: unknown;

@@ -9,11 +9,12 @@ import { VERSION } from "../version.ts";
 import type { Parts } from "./compose.ts";
 import type { Settings } from "./settings.ts";
 
-/** The server's app. `urls` are where it listens, filled in once it does. */
+/** The server's app. `urls` are where it listens, filled in once it does; `closing` answers every long-poll. */
 export function serverApp(
   { network }: Settings,
-  { engine, evaluations, tokens }: Parts,
+  { cas, engine, evaluations, tokens }: Parts,
   urls: readonly string[],
+  closing: AbortSignal,
   log: Log,
 ): Hono<NetEnv> {
   const app = new Hono<NetEnv>();
@@ -36,14 +37,20 @@ export function serverApp(
   app.route(
     "/",
     createApi({
+      cas,
       engine,
       evaluations,
       tokens,
       authenticate: who,
-      version: VERSION,
-      urls,
-      log,
       clock: systemClock,
+      log,
+      closing,
+      server: {
+        version: VERSION,
+        pid: Deno.pid,
+        startedAt: systemClock.now(),
+        urls: () => urls,
+      },
     }),
   );
   return app;

@@ -26,21 +26,28 @@ export async function serve(listen: string | undefined, output: Output): Promise
   await using parts = await compose(settings, log);
   await parts.engine.start();
   await parts.evaluations.resume();
-  const servers = await listenAll(settings, parts, log);
+  const closing = new AbortController();
+  const servers = await listenAll(settings, parts, closing.signal, log);
   const tcp = servers.find((server) => server.addr !== null);
   output.line(`serving on ${tcp?.url ?? paths.socket}`);
   try {
     await work(settings, parts, ending, log);
   } finally {
+    closing.abort();
     await parts.engine.close();
     await Promise.all(servers.map((server) => server.shutdown(SHUTDOWN_MS)));
   }
 }
 
-async function listenAll(settings: Settings, parts: Parts, log: Log): Promise<HttpServer[]> {
+async function listenAll(
+  settings: Settings,
+  parts: Parts,
+  closing: AbortSignal,
+  log: Log,
+): Promise<HttpServer[]> {
   const { network, paths } = settings;
   const urls: string[] = [];
-  const app = serverApp(settings, parts, urls, log);
+  const app = serverApp(settings, parts, urls, closing, log);
   const fetch = (request: Request, peer: Parameters<typeof app.fetch>[1]) =>
     app.fetch(request, peer);
   const servers = [await serveHttp({ fetch, unix: paths.socket, log })];
@@ -73,6 +80,7 @@ async function work(
     cas,
     version: VERSION,
     log,
+    minFreeBytes: config.storage.minFreeGb * 2 ** 30,
   });
   await aborted(ending);
   await worker.drain(DRAIN_SECONDS);

@@ -1,0 +1,74 @@
+/** @module The command table, its documentation and its exit codes agree. */
+
+import assert from "node:assert/strict";
+import { main, program } from "../../lib/cli/program.ts";
+import { VERSION } from "../../lib/cli/version.ts";
+import { EXIT } from "../../lib/home/mod.ts";
+
+const root = new URL("../../", import.meta.url);
+
+interface Node {
+  readonly name: () => string;
+  readonly description: () => string;
+  readonly commands: readonly Node[];
+  readonly options: readonly {
+    readonly long?: string | null | undefined;
+    readonly description: string;
+  }[];
+}
+
+/** Every command that can be run, as `job list`. */
+function leaves(node: Node, prefix = ""): { name: string; node: Node }[] {
+  return node.commands.flatMap((command) => {
+    const name = `${prefix}${command.name()}`;
+    const below = leaves(command, `${name} `);
+    return below.length === 0
+      ? [{ name, node: command }]
+      : [...below, ...(name === "worker" ? [{ name, node: command }] : [])];
+  });
+}
+
+Deno.test("docs/commands.md names every command", async () => {
+  const docs = await Deno.readTextFile(new URL("docs/commands.md", root));
+  for (const { name } of leaves(program() as unknown as Node)) {
+    const [first = "", second] = name.split(" ");
+    const row = docs.split("\n").filter((line) => line.includes(`sublet ${first}`));
+    assert.ok(row.length > 0, `docs/commands.md does not name sublet ${name}`);
+    if (second !== undefined) {
+      assert.ok(
+        row.some((line) => line.includes(second)),
+        `docs/commands.md does not name sublet ${name}`,
+      );
+    }
+  }
+});
+
+Deno.test("every command and option has a description", () => {
+  for (const { name, node } of leaves(program() as unknown as Node)) {
+    assert.notEqual(node.description(), "", name);
+    for (const option of node.options) {
+      assert.notEqual(option.description, "", `${name} ${option.long}`);
+    }
+  }
+});
+
+Deno.test("the version is the one of deno.json", async () => {
+  const { version } = JSON.parse(await Deno.readTextFile(new URL("deno.json", root)));
+  assert.equal(VERSION, version);
+});
+
+Deno.test("docs/commands.md lists every exit code", async () => {
+  const docs = await Deno.readTextFile(new URL("docs/commands.md", root));
+  for (const code of Object.values(EXIT)) assert.match(docs, new RegExp(`^\\| ${code} `, "m"));
+});
+
+Deno.test("wrong usage exits with 2", async () => {
+  assert.equal(await main(["eval", "--repeats", "zero"]), EXIT.usage);
+  assert.equal(await main(["no-such-command"]), EXIT.usage);
+  assert.equal(await main(["worker", "--server", "http://127.0.0.1:1"]), EXIT.usage);
+});
+
+Deno.test("--help exits with 0", async () => {
+  assert.equal(await main(["--help"]), EXIT.ok);
+  assert.equal(await main(["job", "list", "--help"]), EXIT.ok);
+});
