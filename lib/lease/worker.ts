@@ -177,6 +177,7 @@ export class LeaseWorker {
       renewed,
       stopper: new AbortController(),
       stale: false,
+      revoked: false,
     };
     this.#core.held.set(grant.lease, held);
     return held;

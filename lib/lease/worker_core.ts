@@ -21,6 +21,8 @@ export interface Held {
   readonly stopper: AbortController;
   /** The server gave the job away: it stops, and reports nothing. */
   stale: boolean;
+  /** The server wants the job stopped: what it came to is the answer. */
+  revoked: boolean;
 }
 
 /** The codes that end a worker. */
@@ -137,6 +139,12 @@ export class WorkerCore {
     if (held.phase !== "running" || held.stopper.signal.aborted) return;
     this.log.event("lease.stopping", { lease: held.lease, why });
     held.stopper.abort(new SubletError("cancelled", why));
+  }
+
+  /** The server wants the job of `held` stopped. */
+  revoke(held: Held): void {
+    held.revoked = true;
+    this.stopJob(held, "the server revoked the lease");
   }
 
   /** Stop the jobs whose leases the server may soon give away, since none of their heartbeats was answered. */

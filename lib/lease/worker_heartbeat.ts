@@ -49,7 +49,7 @@ function take(core: WorkerCore, held: Held, answer: Answer | undefined, sent: Ma
   if (answer === "renewed" || answer === "revoked") held.renewed = later(held.renewed, sent);
   // What has ended its job is the report's to settle: the server keeps even a late one as evidence.
   if (held.phase !== "running" || core.held.get(held.lease) !== held) return;
-  if (answer === "revoked") core.stopJob(held, "the server revoked the lease");
+  if (answer === "revoked") core.revoke(held);
   if (answer === "stale" && !held.stale) {
     held.stale = true;
     core.stopJob(held, "the lease is stale: the server gave the job away");

@@ -22,6 +22,20 @@ export async function runLease(
   grant: Grant,
   how: "run" | "recover",
 ): Promise<Done> {
+  const done = await perform(core, held, grant, how);
+  const { outcome } = done;
+  // A measurement that this worker cut short, for reasons of its own, says nothing: another may take it.
+  const cutShort = "report" in outcome && outcome.report["stopped"] === true && !held.revoked;
+  if (!cutShort) return done;
+  return { ...done, outcome: { lost: messageOf(held.stopper.signal.reason) } };
+}
+
+async function perform(
+  core: WorkerCore,
+  held: Held,
+  grant: Grant,
+  how: "run" | "recover",
+): Promise<Done> {
   let job: unknown = null;
   try {
     job = await readJob(core, held, grant);

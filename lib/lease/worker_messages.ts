@@ -77,7 +77,7 @@ export class MessageReader {
         return core.drain();
       case "revoke": {
         const held = core.held.get(message.lease);
-        if (held !== undefined) core.stopJob(held, "the server revoked the lease");
+        if (held !== undefined) core.revoke(held);
         return;
       }
       case "prompt":

@@ -69,6 +69,27 @@ Deno.test("a report whose blobs the server lacks loses the job", async () => {
   await started.close(bench);
 });
 
+Deno.test("a report that says its job was cut short is sent for a revoke, and else the job is given back", async () => {
+  for (const revoked of [true, false]) {
+    const bench = new Bench();
+    bench.runner.stoppedReport = { report: { kind: "evaluation", stopped: true } };
+    bench.server.queue.push(await bench.grant(1));
+    const started = await bench.start();
+    if (revoked) bench.server.post({ kind: "revoke", id: 1, lease: 1 });
+    else bench.server.down = true;
+    await bench.clock.advance(280_000);
+    bench.server.down = false;
+    await bench.clock.advance(10_000);
+    assert.deepEqual(
+      bench.server.of("report").filter((args) => args["lease"] === 1).length > 0,
+      revoked,
+    );
+    assert.deepEqual(bench.server.of("lost").length > 0, !revoked);
+    if (!revoked) assert.match(String(bench.server.of("lost")[0]?.["reason"]), /silent for 280 s/);
+    await started.close(bench);
+  }
+});
+
 Deno.test("a lost that got no answer is kept and sent again, also by the next process", async () => {
   const bench = new Bench();
   bench.server.queue.push(await bench.grant(1));

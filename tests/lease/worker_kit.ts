@@ -136,6 +136,7 @@ export class FakeRunner implements JobRunner {
   readonly cleaned: number[] = [];
   /** A stopped job goes on. */
   deaf = false;
+  stoppedReport: Outcome = reportOf("stopped");
 
   run(_job: unknown, control: JobControl): Promise<Outcome> {
     return this.#begin(control, "run");
@@ -164,7 +165,7 @@ export class FakeRunner implements JobRunner {
   #begin(control: JobControl, how: "run" | "recover"): Promise<Outcome> {
     return new Promise((resolve) => {
       this.jobs.push({ lease: control.lease, control, how, finish: resolve });
-      const stopped = () => this.deaf || resolve(reportOf("stopped"));
+      const stopped = () => this.deaf || resolve(this.stoppedReport);
       if (control.stop.aborted) stopped();
       control.stop.addEventListener("abort", stopped);
     });
