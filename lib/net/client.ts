@@ -26,7 +26,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const authorization = options.token === undefined ? {} : {
     authorization: `Bearer ${options.token}`,
   };
-  return new NodeHttpClient(transport, authorization);
+  return new PooledHttpClient(transport, authorization);
 }
 
 /**
@@ -45,7 +45,7 @@ export function trustedRoots(env: Env): string | undefined {
   throw new SubletError("config", `SSL_CERT_FILE = ${path}: must be PEM certificates`);
 }
 
-class NodeHttpClient implements HttpClient {
+class PooledHttpClient implements HttpClient {
   readonly #transport: Transport;
   readonly #authorization: Readonly<Record<string, string>>;
   readonly url: string;

@@ -1,9 +1,9 @@
-/** @module One request and its answer over `node:http`: deadlines, cancelling, an exact length, a second try. */
+/** @module One request and its answer: deadlines, cancelling, an exact length, a second try on a stale connection. */
 
-import type http from "node:http";
+import type { Dispatcher } from "undici";
 import { SubletError } from "../home/mod.ts";
 import type { HttpRequest, HttpResponse } from "./contract.ts";
-import { NodeResponse } from "./response.ts";
+import { ResponseBody } from "./response_body.ts";
 import type { Transport } from "./transport.ts";
 import { unreachable } from "./unreachable.ts";
 
@@ -14,138 +14,172 @@ export async function exchange(
   timeoutMs: number,
 ): Promise<HttpResponse> {
   for (let first = true;; first = false) {
-    const attempt = new Attempt(transport, request, timeoutMs);
     try {
-      return await attempt.answer;
+      return await new Exchange(request, timeoutMs).run(transport);
     } catch (error) {
       if (request.signal?.aborted) throw request.signal.reason;
-      if (first && attempt.wasStale(error)) continue;
+      if (first && isStale(error, request)) continue;
       throw await unreachable(transport, error);
     }
   }
 }
 
-class Attempt {
+/**
+ * Whether a connection that had served requests was closed by the server just as it was used again: nothing of this
+ * one was looked at, so it may be sent once more. A stream cannot be: a part of it may be gone.
+ */
+function isStale(error: unknown, { body }: HttpRequest): boolean {
+  if (body !== undefined && !(body instanceof Uint8Array)) return false;
+  if (!(error instanceof Error) || !("socket" in error)) return false;
+  const socket = error.socket as { readonly bytesRead?: number } | undefined;
+  return (socket?.bytesRead ?? 0) > 0;
+}
+
+class Exchange implements Dispatcher.DispatchHandler {
   readonly #request: HttpRequest;
   readonly #timeoutMs: number;
-  readonly #sent: http.ClientRequest;
-  readonly answer: Promise<HttpResponse>;
-  #bodySent = false;
+  readonly #answer = Promise.withResolvers<HttpResponse>();
+  #controller: Dispatcher.DispatchController | null = null;
+  #body: ResponseBody | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Why it was given up before its answer came. */
+  #given: unknown = null;
 
-  constructor(transport: Transport, request: HttpRequest, timeoutMs: number) {
+  constructor(request: HttpRequest, timeoutMs: number) {
     this.#request = request;
     this.#timeoutMs = timeoutMs;
-    this.#sent = transport.request({
-      method: request.method,
-      path: request.path,
-      headers: headersOf(request),
-    });
-    this.answer = this.#listen();
-    this.#send();
   }
 
-  /**
-   * Whether a connection that had been idle was closed by the server just as it was used again: nothing of the request
-   * was looked at, so it may be sent once more. A stream cannot be: a part of it may be gone.
-   */
-  wasStale(error: unknown): boolean {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
-    const body = this.#request.body;
-    return this.#sent.reusedSocket && (code === "ECONNRESET" || code === "EPIPE") &&
-      (body === undefined || body instanceof Uint8Array);
+  async run(transport: Transport): Promise<HttpResponse> {
+    const { method, path, headers, signal } = this.#request;
+    signal?.addEventListener("abort", this.#abort);
+    this.#wait();
+    try {
+      await transport.dispatch({
+        method: method as Dispatcher.HttpMethod,
+        path: transport.prefix + path,
+        headers: { ...headers, ...this.#lengthHeader() },
+        body: this.#bodyToSend() as Uint8Array | null,
+      }, this);
+      return await this.#answer.promise;
+    } catch (error) {
+      this.#release();
+      throw this.#given ?? error;
+    }
   }
 
-  #listen(): Promise<HttpResponse> {
-    const { signal, method } = this.#request;
-    return new Promise((resolve, reject) => {
-      const abort = () => this.#fail(signal?.reason);
-      const settled = () => {
-        clearTimeout(this.#timer);
-        this.#timer = undefined;
-      };
-      signal?.addEventListener("abort", abort, { once: true });
-      this.#sent.on("response", (message) => {
-        settled();
-        const done = () => {
-          signal?.removeEventListener("abort", abort);
-          // The server answered before it had read everything: the rest is of no use to it.
-          if (!this.#bodySent) this.#sent.destroy();
-        };
-        resolve(new NodeResponse(message, { method, idleMs: this.#timeoutMs, signal, done }));
-      });
-      this.#sent.on("error", (error) => {
-        settled();
-        signal?.removeEventListener("abort", abort);
-        // After an answer this goes nowhere: its body has an error of its own.
-        reject(error);
-      });
-      this.#wait();
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#given !== null) controller.abort(asError(this.#given));
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Readonly<Record<string, string | string[] | undefined>>,
+  ): void {
+    if (status < 200) return;
+    this.#stopWaiting();
+    this.#body = new ResponseBody(controller, {
+      idleMs: this.#timeoutMs,
+      signal: this.#request.signal,
+      done: () => this.#release(),
     });
+    const body = this.#body;
+    this.#answer.resolve({
+      status,
+      headers: asHeaders(headers),
+      bytes: () => body.bytes(),
+      stream: () => body.stream(),
+      discard: () => body.discard(),
+    });
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
+    this.#body?.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.#body?.end();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#body === null) this.#answer.reject(error);
+    else this.#body.fail(error);
+  }
+
+  readonly #abort = () => this.#giveUp(this.#request.signal?.reason);
+
+  #giveUp(reason: unknown): void {
+    this.#given = reason ?? new Error("aborted");
+    this.#answer.reject(this.#given);
+    this.#body?.fail(this.#given);
+    this.#controller?.abort(asError(this.#given));
   }
 
   /** Start the deadline, or start it anew. */
   #wait(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      this.#fail(
-        new SubletError(
-          "unreachable",
-          `no answer to ${this.#request.method} ${this.#request.path} within ${
-            this.#timeoutMs / 1000
-          } s`,
-        ),
-      );
+      const { method, path } = this.#request;
+      const text = `no answer to ${method} ${path} within ${this.#timeoutMs / 1000} s`;
+      this.#giveUp(new SubletError("unreachable", text));
     }, this.#timeoutMs);
   }
 
-  #fail(reason: unknown): void {
-    this.#sent.destroy(reason instanceof Error ? reason : new Error(String(reason)));
+  #stopWaiting(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 
-  #send(): void {
+  #release(): void {
+    this.#stopWaiting();
+    this.#request.signal?.removeEventListener("abort", this.#abort);
+  }
+
+  #lengthHeader(): Record<string, string> {
     const { body } = this.#request;
-    if (body === undefined || body instanceof Uint8Array) {
-      this.#bodySent = true;
-      if (body === undefined) this.#sent.end();
-      else this.#sent.end(body);
-      return;
-    }
-    this.#pump(body.stream, body.length).then(
-      () => this.#bodySent = true,
-      (error) => this.#fail(error),
-    );
+    return body === undefined || body instanceof Uint8Array
+      ? {}
+      : { "content-length": String(body.length) };
   }
 
-  async #pump(stream: ReadableStream<Uint8Array>, length: number): Promise<void> {
+  #bodyToSend(): Uint8Array | AsyncIterable<Uint8Array> | null {
+    const { body } = this.#request;
+    if (body === undefined) return null;
+    return body instanceof Uint8Array ? body : this.#pieces(body.stream, body.length);
+  }
+
+  async *#pieces(stream: ReadableStream<Uint8Array>, length: number): AsyncGenerator<Uint8Array> {
     let left = length;
-    for await (const chunk of stream) {
-      left -= chunk.length;
-      if (left < 0) throw lengthError(length, "more");
-      if (this.#sent.destroyed) return;
-      if (chunk.length > 0 && !this.#sent.write(chunk)) await this.#drained();
-      if (this.#timer !== undefined) this.#wait();
+    try {
+      for await (const piece of stream) {
+        left -= piece.length;
+        if (left < 0) throw lengthError(length, "more");
+        // As long as the server takes pieces it is not silent.
+        if (this.#timer !== undefined) this.#wait();
+        if (piece.length > 0) yield piece;
+      }
+      if (left > 0) throw lengthError(length, "fewer");
+    } catch (error) {
+      this.#giveUp(error);
+      throw error;
     }
-    if (left > 0) throw lengthError(length, "fewer");
-    this.#sent.end();
-  }
-
-  #drained(): Promise<void> {
-    return new Promise((resolve) => {
-      const go = () => {
-        this.#sent.off("drain", go);
-        this.#sent.off("close", go);
-        resolve();
-      };
-      this.#sent.on("drain", go);
-      this.#sent.on("close", go);
-    });
   }
 }
 
-function headersOf({ headers, body }: HttpRequest): Record<string, string> {
-  if (body === undefined) return { ...headers };
-  return { ...headers, "content-length": String(body.length) };
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
+}
+
+function asHeaders(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+): Headers {
+  const all = new Headers();
+  for (const [name, values] of Object.entries(headers)) {
+    for (const value of Array.isArray(values) ? values : [values ?? ""]) all.append(name, value);
+  }
+  return all;
 }
 
 function lengthError(length: number, what: string): SubletError {

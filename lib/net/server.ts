@@ -12,7 +12,7 @@ import type { Peer } from "./contract.ts";
 import { onError } from "./http_error.ts";
 import type { Tls } from "./https_network.ts";
 import { InFlight } from "./in_flight.ts";
-import { type ClaimedSocket, claimSocket } from "./socket_file.ts";
+import { claimSocket, closeToOthers } from "./socket_file.ts";
 
 /** How a server is started. Exactly one of `listen` and `unix` says where. */
 export interface ServeOptions {
@@ -37,8 +37,9 @@ export interface HttpServer extends AsyncDisposable {
   /** Where it listens, with the real port. Null: on a Unix socket. */
   readonly addr: Address | null;
   /**
-   * Take no new connection, let the requests in flight end, and after `deadlineMs` cut what is left. A handler whose
-   * client has left is not waited for. Repeatable.
+   * Take no new connection, let the requests in flight end, and after `deadlineMs` answer 503 in the place of handlers
+   * that still run; bodies that are still on their way are not waited for. Nor is, from the start, a handler whose
+   * client has left, if it looked at `request.signal` before: one that may wait long should. Repeatable.
    */
   shutdown(deadlineMs: number): Promise<void>;
 }
@@ -65,7 +66,7 @@ function listenTcp(options: ServeOptions, listen: Address): HttpServer {
   const inFlight = new InFlight();
   const tls = options.tls ?? null;
   const answer = handler(options, inFlight);
-  const { abort, server } = start(formatAddress(listen), (common) =>
+  const server = start(formatAddress(listen), (common) =>
     Deno.serve({
       ...common,
       hostname: listen.host,
@@ -74,23 +75,22 @@ function listenTcp(options: ServeOptions, listen: Address): HttpServer {
     }, (request, info) => answer(request, new TcpPeer(info.remoteAddr))));
   const addr = { host: listen.host, port: server.addr.port };
   const url = `${tls === null ? "http" : "https"}://${formatAddress(addr)}`;
-  return new RunningServer(url, addr, server, inFlight, abort, null);
+  return new RunningServer(url, addr, server, inFlight);
 }
 
 async function listenUnix(options: ServeOptions, path: string): Promise<HttpServer> {
-  const socket = await claimSocket(path);
+  await claimSocket(path);
   const inFlight = new InFlight();
   const answer = handler(options, inFlight);
-  const { abort, server } = start(
+  const server = start(
     path,
     (common) => Deno.serve({ ...common, path }, (request) => answer(request, UNIX_PEER)),
   );
-  await socket.listening();
-  return new RunningServer(`unix:${path}`, null, server, inFlight, abort, socket);
+  await closeToOthers(path);
+  return new RunningServer(`unix:${path}`, null, server, inFlight);
 }
 
 interface Common {
-  readonly signal: AbortSignal;
   readonly onListen: () => void;
   readonly onError: (error: unknown) => Response;
 }
@@ -98,15 +98,9 @@ interface Common {
 function start<A extends Deno.Addr>(
   where: string,
   listen: (common: Common) => Deno.HttpServer<A>,
-): { abort: AbortController; server: Deno.HttpServer<A> } {
-  const abort = new AbortController();
+): Deno.HttpServer<A> {
   try {
-    const server = listen({
-      signal: abort.signal,
-      onListen() {},
-      onError: () => new Response(null, { status: 500 }),
-    });
-    return { abort, server };
+    return listen({ onListen() {}, onError: () => new Response(null, { status: 500 }) });
   } catch (error) {
     if (error instanceof Deno.errors.AddrInUse) {
       throw new SubletError(
@@ -160,8 +154,6 @@ class RunningServer implements HttpServer {
   readonly addr: Address | null;
   readonly #server: Deno.HttpServer<Deno.Addr>;
   readonly #inFlight: InFlight;
-  readonly #abort: AbortController;
-  readonly #socket: ClaimedSocket | null;
   #stopped: Promise<void> | null = null;
 
   constructor(
@@ -169,15 +161,11 @@ class RunningServer implements HttpServer {
     addr: Address | null,
     server: Deno.HttpServer<Deno.Addr>,
     inFlight: InFlight,
-    abort: AbortController,
-    socket: ClaimedSocket | null,
   ) {
     this.url = url;
     this.addr = addr;
     this.#server = server;
     this.#inFlight = inFlight;
-    this.#abort = abort;
-    this.#socket = socket;
   }
 
   shutdown(deadlineMs: number): Promise<void> {
@@ -189,18 +177,17 @@ class RunningServer implements HttpServer {
   }
 
   async #shutdown(deadlineMs: number): Promise<void> {
-    // First the file: whoever dials from now on gets a clear answer, and a next server its place.
-    await this.#socket?.release();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const deadline = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, deadlineMs);
+    const late = new Promise<"late">((resolve) => {
+      timer = setTimeout(() => resolve("late"), deadlineMs);
     });
     this.#inFlight.leaveTheGone();
-    const ended = this.#server.shutdown().then(() => {}, () => {});
-    await Promise.race([ended, deadline]);
+    const ended = this.#server.shutdown().then(() => "ended", () => "ended");
+    const first = await Promise.race([ended, late]);
     clearTimeout(timer);
+    if (first === "ended") return;
     this.#inFlight.leaveAll();
-    this.#abort.abort();
-    await this.#server.finished;
+    // Deno has no way to cut the bodies that are still on their way once its shutdown began; they are not waited for.
+    await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 0))]);
   }
 }

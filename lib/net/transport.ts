@@ -1,21 +1,24 @@
-/** @module How the client's connections are made: `node:http` agents for plain, TLS and Unix sockets. */
+/** @module How the client's connections are made: a pool of them to one server, plain, with TLS, or on a Unix socket. */
 
-import http from "node:http";
-import https from "node:https";
 import { rootCertificates } from "node:tls";
+import type { Dispatcher, Pool } from "undici";
 import { SubletError } from "../home/mod.ts";
 
-/** Connections that are kept open while idle, and at once at most. */
-const MAX_IDLE = 32;
-const MAX_SOCKETS = 256;
+/** Connections at once. */
+const CONNECTIONS = 256;
+const CONNECT_MS = 10_000;
+/** How long an idle connection is kept when the server does not say for how long it keeps it. */
+const KEEP_ALIVE_MS = 60_000;
 
-/** Makes requests of one server. */
+/** The connections to one server. */
 export interface Transport {
   /** For messages: `https://host:port` or the socket's path. */
   readonly url: string;
-  /** The host that a certificate must name, and its port. Null: no TLS. */
+  /** What comes before every request's path. */
+  readonly prefix: string;
+  /** Whose certificate is asked for, and who is trusted to have signed it. Null: no TLS. */
   readonly tls: { readonly host: string; readonly port: number; readonly ca?: string } | null;
-  request(options: http.RequestOptions): http.ClientRequest;
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): Promise<void>;
   close(): void;
 }
 
@@ -37,37 +40,55 @@ export function openTransport(server: string, ca: string | undefined): Transport
 }
 
 function unixTransport(path: string): Transport {
-  const agent = new http.Agent({
-    keepAlive: true,
-    maxFreeSockets: MAX_IDLE,
-    maxSockets: MAX_SOCKETS,
-  });
-  return {
-    url: path,
-    tls: null,
-    request: (options) => http.request({ ...options, socketPath: path, host: "localhost", agent }),
-    close: () => agent.destroy(),
-  };
+  return { url: path, prefix: "", tls: null, ...pooled("http://localhost", { socketPath: path }) };
 }
 
 function tcpTransport(url: URL, ca: string | undefined): Transport {
-  const secure = url.protocol === "https:";
-  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
-  const port = Number(url.port || (secure ? 443 : 80));
   const prefix = url.pathname.replace(/\/+$/, "");
-  const options = { keepAlive: true, maxFreeSockets: MAX_IDLE, maxSockets: MAX_SOCKETS };
-  const agent = secure
-    // Where `ca` replaces the usual roots they must be in it, and a list of several is not taken everywhere.
-    ? new https.Agent({
-      ...options,
-      ...(ca === undefined ? {} : { ca: `${rootCertificates.join("\n")}\n${ca}` }),
-    })
-    : new http.Agent(options);
-  const module = secure ? https : http;
+  const secure = url.protocol === "https:";
+  // Where `ca` replaces the usual roots, they must be in it.
+  const options = ca === undefined ? {} : { connect: { ca: [...rootCertificates, ca] } };
   return {
-    url: `${url.protocol}//${url.host}${prefix}`,
-    tls: secure ? { host, port, ...(ca === undefined ? {} : { ca }) } : null,
-    request: (each) => module.request({ ...each, path: prefix + each.path, host, port, agent }),
-    close: () => agent.destroy(),
+    url: url.origin + prefix,
+    prefix,
+    tls: secure
+      ? {
+        host: url.hostname.replace(/^\[(.*)\]$/, "$1"),
+        port: Number(url.port || 443),
+        ...(ca === undefined ? {} : { ca }),
+      }
+      : null,
+    ...pooled(url.origin, options),
+  };
+}
+
+/** A pool that is loaded and made with the first request. */
+function pooled(origin: string, options: Pool.Options): Pick<Transport, "dispatch" | "close"> {
+  let pool: Promise<Pool> | null = null;
+  let closed = false;
+  const open = async () => {
+    // The whole of undici takes far longer to load than this part of it.
+    const module: { readonly default: typeof Pool } = await import(
+      "undici/lib/dispatcher/pool.js"
+    );
+    return new module.default(origin, {
+      connections: CONNECTIONS,
+      connectTimeout: CONNECT_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      // Both are timed by the exchange, which knows whether a body still moves.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      ...options,
+    });
+  };
+  return {
+    async dispatch(each, handler) {
+      if (closed) throw new SubletError("unavailable", "this HTTP client is closed");
+      (await (pool ??= open())).dispatch(each, handler);
+    },
+    close() {
+      closed = true;
+      pool?.then((opened) => opened.destroy()).catch(() => {});
+    },
   };
 }

@@ -15,7 +15,8 @@ const BY_CODE: Readonly<Record<string, string>> = {
   ETIMEDOUT: "the connection timed out",
   EHOSTUNREACH: "there is no way to that host",
   ENETUNREACH: "there is no way to that network",
-  HPE_INVALID_CONSTANT: "what answers is no HTTP server: is it https instead of http?",
+  UND_ERR_CONNECT_TIMEOUT: "no connection came about within 10 s",
+  UND_ERR_SOCKET: "the connection was closed before an answer came",
 };
 
 const ROOTS =
@@ -35,8 +36,9 @@ const TLS_CODES: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: WRONG_NAME,
 };
 
-/** The words of Deno's own TLS errors. */
-const TLS_TEXTS: readonly (readonly [RegExp, string])[] = [
+/** The words of errors that have no code of their own: of the parser of HTTP, and of Deno's TLS. */
+const TEXTS: readonly (readonly [RegExp, string])[] = [
+  [/HTTP\/1\.1 protocol/, "what answers is no HTTP server: is it https instead of http?"],
   [/UnknownIssuer|unknown issuer|CaUsedAsEndEntity|BadSignature/i, ROOTS],
   [/NotValidYet|not valid yet/i, NOT_YET],
   [/expired/i, EXPIRED],
@@ -62,7 +64,7 @@ function known(error: unknown): string | null {
 }
 
 function textOf(message: string): string | null {
-  return TLS_TEXTS.find(([pattern]) => pattern.test(message))?.[1] ?? null;
+  return TEXTS.find(([pattern]) => pattern.test(message))?.[1] ?? null;
 }
 
 /** Ask TLS itself what it minds, where the HTTP client's error does not say. */
