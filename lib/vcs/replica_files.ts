@@ -58,10 +58,15 @@ async function readFormat(path: string): Promise<ObjectFormat> {
   return packs.some(({ name }) => /^pack-[0-9a-f]{64}\./.test(name)) ? "sha256" : "sha1";
 }
 
+/** A replica is not synced to disk: what a power cut spoils is fetched again, and each step is two syncs quicker. */
+function placeAt(path: string, format: ObjectFormat): Place {
+  return { gitDir: path, commonDir: path, format, settings: ["core.fsync=none"] };
+}
+
 /** Where the replica at `path` is, or null when there is none. */
 export async function findReplica(path: string): Promise<Place | null> {
   if (!await somethingAt(`${path}/HEAD`)) return null;
-  return { gitDir: path, commonDir: path, format: await readFormat(path), settings: [] };
+  return placeAt(path, await readFormat(path));
 }
 
 /** Make the replica at `path`, empty: it is there in full or not at all. */
@@ -71,7 +76,7 @@ export async function makeReplica(
   format: ObjectFormat,
   ids: Ids,
 ): Promise<Place> {
-  const place: Place = { gitDir: path, commonDir: path, format, settings: [] };
+  const place = placeAt(path, format);
   const made = await skeleton(git, path, format, ids);
   try {
     if (await somethingAt(path)) await mend(made, place);

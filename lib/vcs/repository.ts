@@ -89,7 +89,10 @@ export class GitRepository implements Repository {
     const found = this.#place === null
       ? null
       : await readVersion(this.git, this.#place, versionName(name));
-    if (found !== null) return found;
+    if (found !== null) {
+      this.remember([found.revision]);
+      return found;
+    }
     throw new SubletError(
       "not_found",
       name === "HEAD"
@@ -102,7 +105,9 @@ export class GitRepository implements Repository {
 
   async history(limit: number, revision?: string): Promise<Version[]> {
     const from = revision === undefined ? (await this.head()).revision : fullRevision(revision);
-    return await readHistory(this.git, this.#here(), from, Math.max(1, Math.floor(limit)));
+    const found = await readHistory(this.git, this.#here(), from, Math.max(1, Math.floor(limit)));
+    this.remember(found.map((version) => version.revision));
+    return found;
   }
 
   async has(revisions: readonly string[]): Promise<Set<string>> {

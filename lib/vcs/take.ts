@@ -112,9 +112,12 @@ export async function storePack(
   scratch: string,
 ): Promise<void> {
   try {
+    const stdin = await drain(incoming, scratch);
+    // Threads cost a small pack more than they give.
+    const threads = stdin instanceof Uint8Array ? ["--threads=1"] : [];
     await onPlace(git, place, {
-      args: ["index-pack", "--stdin", "--fix-thin", `--strict=${FORGIVEN}`],
-      stdin: await drain(incoming, scratch),
+      args: ["index-pack", "--stdin", "--fix-thin", `--strict=${FORGIVEN}`, ...threads],
+      stdin,
     });
   } finally {
     await incoming.rest.cancel().catch(() => {});

@@ -45,7 +45,11 @@ async function thinPins(git: Git, place: Place): Promise<void> {
 export async function tend(git: Git, place: Place): Promise<void> {
   const packs = await count(`${place.commonDir}/objects/pack`, (name) => name.endsWith(".pack"));
   if (packs > MAX_PACKS) {
-    await onPlace(git, place, { args: ["repack", "--geometric=2", "-d", "-q", "-n"] });
+    await onPlace(git, place, {
+      args: ["repack", "--geometric=2", "-d", "-q", "-n"],
+      // It removes the only copies of what jobs committed here.
+      settings: ["core.fsync=default"],
+    });
   }
   const pins = await count(`${place.commonDir}/${PINS}`, (name) => !name.endsWith(".lock"));
   if (pins > MAX_PINS) await thinPins(git, place);

@@ -62,19 +62,22 @@ Deno.test("history is newest first, bounded, from the head or another commit", a
 Deno.test("`has` answers for a whole list in one process, and remembers what it saw", async () => {
   await using bench = await Bench.make();
   const { work, record } = await bench.record();
-  const first = (await record.head()).revision;
+  const first = await work.git("rev-parse", "HEAD");
   const blob = await work.git("rev-parse", "HEAD:a.txt");
   const asked = [first, "f".repeat(40), blob, "e".repeat(64), first];
   assert.deepEqual(await bench.commands(() => record.has(asked)), ["cat-file"]);
   assert.deepEqual(await record.has(asked), new Set([first]));
   assert.deepEqual(await bench.commands(() => record.has([first])), []);
+  const second = (await record.version(await work.commit({ "b.txt": "" }))).revision;
+  const sending = await bench.commands(() => record.send(bench.cas, [second], [first]));
+  assert.deepEqual(sending, ["pack-objects"], "what was named is known to be here");
   assert.ok(isError(await failure(record.has(["main"])), "invalid_request"));
 });
 
 Deno.test("an abbreviation of a SHA-256 commit is no commit of it", async () => {
   await using bench = await Bench.make();
-  const { record } = await bench.record("record", "sha256");
-  const { revision } = await record.head();
+  const { work, record } = await bench.record("record", "sha256");
+  const revision = await work.git("rev-parse", "HEAD");
   assert.deepEqual(await record.has([revision.slice(0, 40), revision]), new Set([revision]));
 });
 
@@ -262,7 +265,7 @@ Deno.test("checks tell which git runs, that it is too old, or that there is none
 Deno.test("a damaged record is an error that says so, not a commit that is missing", async () => {
   await using bench = await Bench.make();
   const { work, record } = await bench.record();
-  const { revision } = await record.head();
+  const revision = await work.git("rev-parse", "HEAD");
   await work.git("repack", "-adq");
   for await (const { name } of Deno.readDir(`${work.path}/.git/objects/pack`)) {
     if (!name.endsWith(".pack")) continue;
