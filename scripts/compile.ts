@@ -80,6 +80,8 @@ async function compile(stage: string, target: string, out: string): Promise<stri
       "compile",
       "--quiet",
       "-A",
+      // What a worker may not do is refused, and never asked for on a terminal.
+      "--no-prompt",
       "--no-check",
       ...includes,
       "--target",
