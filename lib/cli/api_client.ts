@@ -1,9 +1,7 @@
 /** @module The CLI's client of the HTTP API: over the home's Unix socket, or `SUBLET_SERVER` with `SUBLET_TOKEN`. */
 
-import { homeDir, homePaths, isError, SubletError } from "../home/mod.ts";
-import type { ErrorCode } from "../home/mod.ts";
-import { ERRORS } from "../home/mod.ts";
-import { type HttpClient, openHttpClient } from "../net/mod.ts";
+import { type ErrorCode, ERRORS, homeDir, homePaths, isError, SubletError } from "../home/mod.ts";
+import type { HttpClient } from "../net/mod.ts";
 
 /** Calls of the HTTP API, as JSON. */
 export class ApiClient implements Disposable {
@@ -17,6 +15,8 @@ export class ApiClient implements Disposable {
 
   /** The API that this machine's environment names. */
   static async open(env: Record<string, string> = Deno.env.toObject()): Promise<ApiClient> {
+    // Loaded when a command calls, so that `--help` and `version` do not wait for it.
+    const { openHttpClient } = await import("../net/mod.ts");
     const server = env["SUBLET_SERVER"];
     if (server !== undefined && server !== "") {
       const token = env["SUBLET_TOKEN"];
@@ -27,12 +27,12 @@ export class ApiClient implements Disposable {
         );
       }
       return new ApiClient(
-        await openHttpClient({ server, token, env }),
+        openHttpClient({ server, token, env }),
         `check SUBLET_SERVER=${server} and that the server runs`,
       );
     }
     const paths = homePaths(homeDir(env));
-    const http = await openHttpClient({ server: `unix:${paths.socket}`, env });
+    const http = openHttpClient({ server: `unix:${paths.socket}`, env });
     return new ApiClient(http, `start it with \`sublet serve --detach\` (home ${paths.root})`);
   }
 

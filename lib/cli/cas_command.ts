@@ -2,9 +2,8 @@
 
 import type { Command } from "@commander-js/extra-typings";
 import { EXIT, SubletError } from "../home/mod.ts";
-import { parseCid, type Upkeep } from "../cas/mod.ts";
+import type { Upkeep } from "../cas/mod.ts";
 import { Finished } from "./finished.ts";
-import { openHomeCas } from "./home_cas.ts";
 import { Output, size } from "./output.ts";
 
 /** Add the commands. */
@@ -38,7 +37,7 @@ function addPut(cas: Command): void {
     .argument("<file...>", "files; - is standard input")
     .action(async (files) => {
       const output = new Output();
-      await using home = await openHomeCas();
+      await using home = await openStore();
       for (const file of files) {
         const cid = file === "-"
           ? await home.cas.putStream(Deno.stdin.readable)
@@ -54,8 +53,9 @@ function addGet(cas: Command): void {
     .argument("<cid>", "the blob's address")
     .argument("[file]", "where to write it")
     .action(async (text, file) => {
+      const { parseCid } = await import("../cas/mod.ts");
       const cid = parseCid(text);
-      await using home = await openHomeCas();
+      await using home = await openStore();
       if (file !== undefined) {
         if (await home.cas.getFile(cid, file) === null) throw lacking(text);
         return;
@@ -69,6 +69,11 @@ function addGet(cas: Command): void {
 
 function lacking(cid: string): SubletError {
   return new SubletError("not_found", `the store holds no blob ${cid}`);
+}
+
+/** This home's store, whose code is loaded only now. */
+async function openStore() {
+  return await (await import("./home_cas.ts")).openHomeCas();
 }
 
 /** The store's own upkeep. */
@@ -89,7 +94,8 @@ function addCheck(cas: Command): void {
     .option("--json", "print one JSON document")
     .action(async (cids, options) => {
       const output = new Output(options);
-      await using home = await openHomeCas();
+      await using home = await openStore();
+      const { parseCid } = await import("../cas/mod.ts");
       const upkeep = upkeepOf(home.cas);
       const found = { ok: 0, missing: [] as string[], corrupt: [] as string[] };
       const judge = async (cid: ReturnType<typeof parseCid>) => {
@@ -117,7 +123,7 @@ function addStatus(cas: Command): void {
     .option("--json", "print one JSON document")
     .action(async (options) => {
       const output = new Output(options);
-      await using home = await openHomeCas();
+      await using home = await openStore();
       const counts = "usage" in home.cas ? await upkeepOf(home.cas).usage() : null;
       if (output.json) {
         return output.document({

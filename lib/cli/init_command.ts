@@ -2,7 +2,6 @@
 
 import type { Command } from "@commander-js/extra-typings";
 import { SubletError } from "../home/mod.ts";
-import { campaignTemplate } from "../job/mod.ts";
 import { ApiClient } from "./api_client.ts";
 import { followAll } from "./eval_command.ts";
 import { Output } from "./output.ts";
@@ -28,7 +27,7 @@ export function addInit(root: Command): void {
     )
     .action(async (dir, options) => {
       const output = new Output(options);
-      const path = await checkout(dir);
+      const path = await checkoutOf(dir);
       await writeTemplate(path);
       using api = await ApiClient.open();
       const campaign = await api.call<CampaignView>("POST", "/v1/campaigns", { path });
@@ -51,9 +50,11 @@ export function addInit(root: Command): void {
     });
 }
 
-async function checkout(dir: string): Promise<string> {
+/** The root of the git checkout that `dir` is in. */
+async function checkoutOf(dir: string): Promise<string> {
+  let path: string;
   try {
-    return await Deno.realPath(dir);
+    path = await Deno.realPath(dir);
   } catch (cause) {
     throw new SubletError(
       "not_found",
@@ -61,22 +62,25 @@ async function checkout(dir: string): Promise<string> {
       { cause },
     );
   }
-}
-
-async function exists(path: string): Promise<boolean> {
-  return await Deno.lstat(path).then(() => true, () => false);
+  for (let root = path; root !== ""; root = root.slice(0, root.lastIndexOf("/"))) {
+    if (await Deno.lstat(`${root}/.git`).then(() => true, () => false)) return root;
+  }
+  throw new SubletError(
+    "not_found",
+    `${path} is in no git repository: run \`git init\` and commit first`,
+  );
 }
 
 /** Write `sublet.toml` and stop, when the checkout has neither it nor a `piloop.toml`. */
-async function writeTemplate(path: string): Promise<void> {
-  if (await exists(`${path}/sublet.toml`) || await exists(`${path}/piloop.toml`)) return;
-  await Deno.writeTextFile(
-    `${path}/sublet.toml`,
-    campaignTemplate(path.split("/").at(-1) ?? "campaign"),
-    { createNew: true },
-  );
+async function writeTemplate(root: string): Promise<void> {
+  const { campaignFiles, writeNewFiles } = await import("../job/mod.ts");
+  const files = await campaignFiles(root);
+  if (files.length === 0) return;
+  await writeNewFiles(root, files);
   throw new SubletError(
     "usage",
-    `wrote ${path}/sublet.toml: set \`evaluate\` and \`[[metrics]]\` in it, then run \`sublet init\` again`,
+    `wrote ${root}/${
+      files[0]?.path
+    }: set \`evaluate\` and \`[[metrics]]\` in it, then run \`sublet init\` again`,
   );
 }

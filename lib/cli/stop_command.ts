@@ -5,7 +5,6 @@ import { EXIT, homeDir, homePaths, SubletError } from "../home/mod.ts";
 import { Finished } from "./finished.ts";
 import { Output } from "./output.ts";
 import { seconds } from "./parse.ts";
-import { runningServer } from "./server_lock.ts";
 
 /** Add the command. */
 export function addStop(root: Command): void {
@@ -15,6 +14,7 @@ export function addStop(root: Command): void {
     )
     .option("--timeout <seconds>", "how long to wait for it", seconds, 30)
     .action(async (options) => {
+      const { runningServer } = await import("./server_lock.ts");
       const output = new Output();
       const paths = homePaths(homeDir());
       const pid = await runningServer(paths);

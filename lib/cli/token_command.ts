@@ -4,7 +4,6 @@ import { type Command, Option } from "@commander-js/extra-typings";
 import { isError } from "../home/mod.ts";
 import type { Access } from "../net/mod.ts";
 import { ApiClient } from "./api_client.ts";
-import { openHomeDb } from "./home_db.ts";
 import { Output } from "./output.ts";
 import { duration } from "./parse.ts";
 
@@ -17,6 +16,11 @@ interface TokenView {
 }
 
 const ACCESS: readonly Access[] = ["worker", "read", "act", "admin"];
+
+/** The home's database, whose code is loaded only when no server answers. */
+async function openHome() {
+  return await (await import("./home_db.ts")).openHomeDb();
+}
 
 /** Run `viaApi`, or `direct` on the home's database when no server answers. */
 async function either<T>(
@@ -58,7 +62,7 @@ export function addToken(root: Command): void {
             expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString(),
           })).secret,
         async () => {
-          await using home = await openHomeDb();
+          await using home = await openHome();
           return await home.tokens.create(name, { access, pool, expiresAt });
         },
       );
@@ -72,7 +76,7 @@ export function addToken(root: Command): void {
       const tokens = await either(
         async (api) => (await api.call<{ tokens: TokenView[] }>("GET", "/v1/tokens")).tokens,
         async () => {
-          await using home = await openHomeDb();
+          await using home = await openHome();
           return (await home.tokens.list()).map((each): TokenView => ({
             name: each.name,
             access: each.access,
@@ -103,7 +107,7 @@ export function addToken(root: Command): void {
       await either(
         async (api) => void await api.call("DELETE", `/v1/tokens/${encodeURIComponent(name)}`),
         async () => {
-          await using home = await openHomeDb();
+          await using home = await openHome();
           await home.tokens.revoke(name);
         },
       );

@@ -1,9 +1,8 @@
 /** @module `sublet version`. */
 
 import type { Command } from "@commander-js/extra-typings";
-import { PROTOCOL } from "../lease/mod.ts";
 import { Output } from "./output.ts";
-import { VERSION } from "./version.ts";
+import { PROTOCOL, VERSION } from "./version.ts";
 
 /** Add the command. */
 export function addVersion(root: Command): void {

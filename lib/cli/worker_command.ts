@@ -2,7 +2,6 @@
 
 import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
 import { homeDir, homePaths, loadConfig, makeHome, SubletError } from "../home/mod.ts";
-import { credentialFromEnv } from "../net/mod.ts";
 import { ApiClient } from "./api_client.ts";
 
 import { Finished } from "./finished.ts";
@@ -59,6 +58,7 @@ Example:
       const paths = homePaths(homeDir());
       await makeHome(paths.root);
       const config = await loadConfig(paths.root);
+      const { credentialFromEnv } = await import("../net/mod.ts");
       const { runSupervisedWorker } = await import("../lease/mod.ts");
       const code = await runSupervisedWorker({
         server,

@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { main, program } from "../../lib/cli/program.ts";
-import { VERSION } from "../../lib/cli/version.ts";
+import * as version from "../../lib/cli/version.ts";
+import { PROTOCOL } from "../../lib/lease/mod.ts";
 import { EXIT } from "../../lib/home/mod.ts";
 
 const root = new URL("../../", import.meta.url);
@@ -52,9 +53,10 @@ Deno.test("every command and option has a description", () => {
   }
 });
 
-Deno.test("the version is the one of deno.json", async () => {
-  const { version } = JSON.parse(await Deno.readTextFile(new URL("deno.json", root)));
-  assert.equal(VERSION, version);
+Deno.test("the version is the one of deno.json, and the protocol that of the leases", async () => {
+  const config = JSON.parse(await Deno.readTextFile(new URL("deno.json", root)));
+  assert.equal(version.VERSION, config.version);
+  assert.equal(version.PROTOCOL, PROTOCOL);
 });
 
 Deno.test("docs/commands.md lists every exit code", async () => {
