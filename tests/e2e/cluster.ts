@@ -27,6 +27,9 @@ export interface JobResult {
     readonly lease: number;
     readonly state: string;
     readonly worker: string | null;
+    readonly queued_at: string;
+    readonly acquired_at: string | null;
+    readonly started_at: string | null;
   }[];
   readonly events: readonly {
     readonly at: string;
