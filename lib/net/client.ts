@@ -1,5 +1,6 @@
 /** @module The HTTP client of one server: over TCP, TLS or a Unix socket, with keep-alive and this machine's token. */
 
+import { rootCertificates } from "node:tls";
 import { SubletError } from "../home/mod.ts";
 import type { Env } from "../home/mod.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "./contract.ts";
@@ -14,7 +15,10 @@ export interface HttpClientOptions {
   readonly token?: string;
   /** Where `SSL_CERT_FILE`, a PEM file of roots to trust besides the usual ones, is looked up. Default: nowhere. */
   readonly env?: Env;
-  /** Roots to trust besides the usual ones, as PEM text, instead of the file: for a worker that may not read it. */
+  /**
+   * Every root to trust, as PEM text (`trustedRoots`), instead of the file: for a thread that may read neither it nor
+   * the usual roots.
+   */
   readonly ca?: string;
 }
 
@@ -30,15 +34,15 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
 }
 
 /**
- * The PEM text of the file that `SSL_CERT_FILE` names, or undefined. Throws `config` when it cannot be read or holds
- * no certificate.
+ * The roots to trust when `SSL_CERT_FILE` names some besides the usual ones: all of them, as PEM text. Undefined when it
+ * names none. Throws `config` when the file cannot be read or holds no certificate.
  */
 export function trustedRoots(env: Env): string | undefined {
   const path = env.SSL_CERT_FILE;
   if (path === undefined || path === "") return undefined;
   try {
     const text = Deno.readTextFileSync(path);
-    if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
+    if (text.includes("-----BEGIN CERTIFICATE-----")) return [...rootCertificates, text].join("\n");
   } catch (error) {
     throw new SubletError("config", `SSL_CERT_FILE = ${path}: cannot be read`, { cause: error });
   }

@@ -1,8 +1,8 @@
 /** @module How the client's connections are made: a pool of them to one server, plain, with TLS, or on a Unix socket. */
 
-import { rootCertificates } from "node:tls";
 import type { Dispatcher, Pool } from "undici";
 import { SubletError } from "../home/mod.ts";
+import { hideEnvironment } from "./hidden_environment.ts";
 
 /** Connections at once. */
 const CONNECTIONS = 256;
@@ -22,7 +22,7 @@ export interface Transport {
   close(): void;
 }
 
-/** The transport to `server`. `ca`: PEM text of roots besides the usual ones. */
+/** The transport to `server`. `ca`: PEM text of every root to trust; undefined: the usual ones. */
 export function openTransport(server: string, ca: string | undefined): Transport {
   if (server.startsWith("unix:")) return unixTransport(server.slice("unix:".length));
   if (server.startsWith("/")) return unixTransport(server);
@@ -46,8 +46,7 @@ function unixTransport(path: string): Transport {
 function tcpTransport(url: URL, ca: string | undefined): Transport {
   const prefix = url.pathname.replace(/\/+$/, "");
   const secure = url.protocol === "https:";
-  // Where `ca` replaces the usual roots, they must be in it.
-  const options = ca === undefined ? {} : { connect: { ca: [...rootCertificates, ca] } };
+  const options = ca === undefined ? {} : { connect: { ca } };
   return {
     url: url.origin + prefix,
     prefix,
@@ -67,6 +66,7 @@ function pooled(origin: string, options: Pool.Options): Pick<Transport, "dispatc
   let pool: Promise<Pool> | null = null;
   let closed = false;
   const open = async () => {
+    hideEnvironment();
     // The whole of undici takes far longer to load than this part of it.
     const module: { readonly default: typeof Pool } = await import(
       "undici/lib/dispatcher/pool.js"
