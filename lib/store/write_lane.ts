@@ -70,10 +70,13 @@ export class WriteLane {
     setImmediate(async () => {
       const batch = this.#queue;
       this.#queue = [];
-      await this.#transact(batch);
-      this.#scheduled = false;
-      if (this.#queue.length > 0) this.#schedule();
-      else for (const done of this.#idle.splice(0)) done();
+      try {
+        await this.#transact(batch);
+      } finally {
+        this.#scheduled = false;
+        if (this.#queue.length > 0) this.#schedule();
+        else for (const done of this.#idle.splice(0)) done();
+      }
     });
   }
 
@@ -82,10 +85,13 @@ export class WriteLane {
     try {
       this.#begin();
       outcomes = await this.#runAll(batch);
-      this.#commit();
+      const [only] = outcomes;
+      // A body that is alone in its transaction has no savepoint to go back to.
+      if (batch.length === 1 && only !== undefined && "error" in only) this.#rollback();
+      else this.#commit();
     } catch (error) {
-      this.#undo();
       for (const { reject } of batch) reject(error);
+      if (this.#connection.inTransaction) this.#rollback();
       return;
     }
     settle(batch, outcomes);
@@ -112,14 +118,9 @@ export class WriteLane {
       if (tx.changed && !alone) this.#release();
       return { tx, value };
     } catch (error) {
-      if (tx.changed && this.#connection.inTransaction) {
-        if (alone) {
-          this.#rollback();
-          this.#begin();
-        } else {
-          this.#rollbackTo();
-          this.#release();
-        }
+      if (tx.changed && !alone && this.#connection.inTransaction) {
+        this.#rollbackTo();
+        this.#release();
       }
       return { error };
     }
@@ -136,10 +137,6 @@ export class WriteLane {
     } finally {
       off();
     }
-  }
-
-  #undo(): void {
-    if (this.#connection.inTransaction) this.#rollback();
   }
 }
 
