@@ -1,0 +1,191 @@
+/** @module A worker's machine: its processes come and go, its spool and its jobs' processes stay. */
+
+import { SubletError } from "../../lib/home/mod.ts";
+import { HttpLeaseClient } from "../../lib/lease/http_client.ts";
+import type { Spool, SpoolEntry } from "../../lib/lease/spool.ts";
+import { MemorySpool } from "../../lib/lease/spool_memory.ts";
+import { LeaseWorker } from "../../lib/lease/worker.ts";
+import type { WorkerEnd } from "../../lib/lease/worker_options.ts";
+import { isoTime } from "../../lib/lease/time.ts";
+import { type Machine, Process } from "./machine.ts";
+import type { Network } from "./network.ts";
+import type { Random } from "./random.ts";
+import { Children, SimRunner } from "./runner.ts";
+import type { Run, Runs } from "./runs.ts";
+import type { Blobs } from "./store.ts";
+
+/** What a worker is. */
+export interface WorkerSpec {
+  /** Its credential's name: two machines may have the same. */
+  readonly token: string;
+  readonly pool: string;
+  readonly labels: readonly string[];
+  readonly once: boolean;
+  readonly orphanExitSeconds: number | null;
+}
+
+/** What a worker lives in. */
+export interface Habitat {
+  readonly random: Random;
+  readonly network: Network;
+  readonly blobs: Blobs;
+  readonly runs: Runs;
+  readonly onLog: (worker: SimWorker, event: string, fields: Record<string, unknown>) => void;
+  readonly onPrompt: (token: string, lease: number, text: string) => void;
+  readonly onEnd: (worker: SimWorker, end: WorkerEnd) => void;
+}
+
+/** A machine with a worker on it. */
+export class SimWorker {
+  readonly children = new Children();
+  readonly spool = new MemorySpool();
+  /** Whether the spool's disk is full. */
+  diskFull = false;
+  #incarnations: string[] = [];
+  #lives = 0;
+  process: Process | null = null;
+  worker: LeaseWorker | null = null;
+  /** How its last process ended by itself. */
+  end: WorkerEnd | null = null;
+  /** Chance that a process dies at one call of a port. */
+  fragile = 0;
+  registrations = 0;
+  #active = new Map<number, Run>();
+
+  constructor(readonly machine: Machine, readonly spec: WorkerSpec, readonly habitat: Habitat) {}
+
+  get name(): string {
+    return this.machine.name;
+  }
+
+  get alive(): boolean {
+    return this.process?.alive === true;
+  }
+
+  /** Start a process, unless one lives. */
+  start(): void {
+    if (this.alive) return;
+    const { random, network, blobs, runs } = this.habitat;
+    const process = new Process(this.machine, `${this.name}#${++this.#lives}`, random.fork());
+    const { world } = this.machine;
+    const { token, pool, labels, once, orphanExitSeconds } = this.spec;
+    const active = new Map<number, Run>();
+    const cas = blobs.for(process);
+    this.process = process;
+    this.#active = active;
+    this.end = null;
+    process.fragile = this.fragile;
+    process.onDeath = () => {
+      for (const run of active.values()) runs.end(run);
+      active.clear();
+      // Usually what it started dies with it.
+      if (random.chance(0.5)) this.children.killAll();
+    };
+    const id = process.ids.uuid();
+    const succeeds = [...this.#incarnations];
+    this.#incarnations.push(id);
+    const runner = (kind: string) => new SimRunner(kind, process, this.children, cas, runs, active);
+    const worker = new LeaseWorker({
+      client: new HttpLeaseClient(network.client(process, token)),
+      clock: process.clock,
+      ids: process.ids,
+      log: {
+        event: (event, fields = {}) => {
+          if (!process.alive) return;
+          world.note(`${process.name} ${event} ${JSON.stringify(fields)}`);
+          this.habitat.onLog(this, event, fields);
+        },
+      },
+      cas,
+      sampleHost: () =>
+        Promise.resolve({
+          at: isoTime(process.clock.now()),
+          cpus: 2,
+          load1: 0,
+          memory_available: 1e9,
+          disk_free: 1e9,
+        }),
+      runners: [runner("agent"), runner("evaluation")],
+      spool: new SimSpool(this.spool, process, () => this.diskFull),
+      incarnation: {
+        id,
+        succeeds,
+        registered: () =>
+          process.port("incarnation", 3, () => {
+            this.#incarnations = [id];
+          }),
+      },
+      pool,
+      version: "0.0.0",
+      labels,
+      once,
+      orphanExitSeconds,
+      prompt: (lease, text) =>
+        process.port("prompt", 20, () => {
+          if (!active.has(lease)) return "it does not run here";
+          this.habitat.onPrompt(token, lease, text);
+          return null;
+        }),
+      onRegistered: () => this.registrations++,
+    });
+    this.worker = worker;
+    world.note(`${process.name} starts as ${token}`);
+    worker.run().then((end) => {
+      if (!process.alive) return;
+      world.note(`${process.name} ended: ${end.how}`);
+      this.end = end;
+      process.alive = false;
+      for (const run of active.values()) {
+        world.broken("an ended worker runs nothing", `${process.name} left ${run.key}`);
+      }
+      this.habitat.onEnd(this, end);
+    });
+  }
+
+  /** Kill the process. */
+  crash(why: string): void {
+    this.process?.die(why);
+  }
+
+  /** Cut the power: what the machine ran is gone. */
+  powerCut(): void {
+    this.crash("a power cut");
+    this.children.killAll();
+  }
+
+  get running(): readonly number[] {
+    return [...this.#active.keys()];
+  }
+}
+
+/** A spool on a disk that can be full, of a process that can die. */
+class SimSpool implements Spool {
+  constructor(
+    private readonly kept: MemorySpool,
+    private readonly process: Process,
+    private readonly full: () => boolean,
+  ) {}
+
+  load(worker: string): Promise<SpoolEntry[]> {
+    return this.#call("spool load", () => this.kept.load(worker));
+  }
+
+  keep(worker: string, entry: SpoolEntry): Promise<void> {
+    return this.#call("spool keep", () => {
+      if (this.full()) throw new SubletError("unavailable", "no space is left on the device");
+      return this.kept.keep(worker, entry);
+    });
+  }
+
+  drop(worker: string, lease: number): Promise<void> {
+    return this.#call("spool drop", () => this.kept.drop(worker, lease));
+  }
+
+  setAside(worker: string, lease: number): Promise<void> {
+    return this.#call("spool set aside", () => this.kept.setAside(worker, lease));
+  }
+
+  #call<T>(what: string, effect: () => Promise<T>): Promise<T> {
+    return this.process.port(what, this.process.random.between(0.5, 40), effect);
+  }
+}
