@@ -17,6 +17,7 @@ import { GuardedProcesses } from "./guarded_processes.ts";
 import { hostSampler } from "./host_sample.ts";
 import type { HostSample } from "../wire.ts";
 import { lockKey, takeWorker } from "./incarnation.ts";
+import { refusePrompts } from "./prompts.ts";
 import { systemProcesses } from "./processes.ts";
 import {
   answerCall,
@@ -42,6 +43,8 @@ export interface SupervisedWorkerOptions {
   readonly labels?: readonly string[];
   /** 2^30 bytes that cached inputs leave free on the home's disk. Default 0. */
   readonly minFreeGb?: number;
+  /** Another module for the Web Worker, to see what it may do. Default: the worker. */
+  readonly entry?: URL;
 }
 
 /** What the supervisor does without once its Web Worker runs. */
@@ -57,6 +60,7 @@ const WEDGED_MS = 120_000;
  * It gives up permissions of the whole process, so nothing but its end may follow.
  */
 export async function runSupervisedWorker(options: SupervisedWorkerOptions): Promise<number> {
+  await refusePrompts();
   await makeHome(options.home);
   const home = await Deno.realPath(homePaths(options.home).root);
   const key = lockKey(options.token);
@@ -76,7 +80,8 @@ export async function runSupervisedWorker(options: SupervisedWorkerOptions): Pro
     ca: trustedRoots(Deno.env.toObject()) ?? null,
   };
   const processes = new GuardedProcesses(systemProcesses({ log: stderrLog }), home);
-  const supervisor = new Supervisor(boot, processes, await hostSampler(home));
+  const entry = options.entry ?? new URL("./worker_entry.ts", import.meta.url);
+  const supervisor = new Supervisor(boot, processes, await hostSampler(home), entry);
   return await supervisor.run();
 }
 
@@ -89,12 +94,17 @@ class Supervisor {
   #signals = 0;
   #beat = systemClock.monotonic();
 
-  constructor(boot: Boot, processes: GuardedProcesses, sample: () => Promise<HostSample>) {
+  constructor(
+    boot: Boot,
+    processes: GuardedProcesses,
+    sample: () => Promise<HostSample>,
+    entry: URL,
+  ) {
     this.#boot = boot;
     this.#processes = processes;
     this.#sample = sample;
     const { net, read, write } = grantsOf(boot.server, boot.home, boot.casTable);
-    this.#worker = new Worker(new URL("./worker_entry.ts", import.meta.url), {
+    this.#worker = new Worker(entry, {
       type: "module",
       name: "sublet worker",
       deno: {
