@@ -13,8 +13,8 @@ export interface Tolerance {
 }
 
 const POINTER = "version https://git-lfs.github.com/spec/v1\n";
-/** A pointer file is smaller than this, says the LFS specification. */
-const POINTER_BYTES = 1024;
+/** A pointer file is smaller than this, says the LFS specification, and its three lines are longer than that. */
+const POINTER_BYTES = { most: 1024, least: 120 };
 
 async function startsWith(path: string, text: string): Promise<boolean> {
   const { isFile } = await Deno.lstat(path);
@@ -49,7 +49,9 @@ export async function judgeCheckout(
       );
     }
     if (/(?:^|\/)\.gitattributes$/.test(entry.path)) attributes.push(entry.path);
-    else if (entry.size >= POINTER.length && entry.size < POINTER_BYTES) small.push(entry.path);
+    else if (entry.size >= POINTER_BYTES.least && entry.size < POINTER_BYTES.most) {
+      small.push(entry.path);
+    }
   }
   if (tolerance.lfs === "pointers" || attributes.length === 0) return;
   const uses = await Promise.all(attributes.map((name) => saysLfs(`${path}/${name}`)));

@@ -41,8 +41,8 @@ export class GitVcs implements Vcs {
     this.#ports = ports;
   }
 
-  async open(path: string, table: Table = {}): Promise<Repository> {
-    absolutePath(path);
+  async open(at: string, table: Table = {}): Promise<Repository> {
+    const path = absolutePath(at);
     const tolerance = toleranceOf(table);
     const before = this.#opened.get(path);
     if (before !== undefined && await stampOf(path) === before.stamp) {
@@ -56,7 +56,8 @@ export class GitVcs implements Vcs {
     return repository;
   }
 
-  async replica(path: string, table: Table = {}): Promise<Repository> {
+  async replica(at: string, table: Table = {}): Promise<Repository> {
+    const path = absolutePath(at);
     const tolerance = toleranceOf(table);
     let opening = this.#replicas.get(path);
     if (opening === undefined) {

@@ -71,13 +71,17 @@ export function refName(name: string): string {
   );
 }
 
-/** `path`, when it is absolute and plain; `invalid_request` otherwise. */
+const WINDOWS = Deno.build.os === "windows";
+
+/** `path`, when it is absolute and plain, with `/` between its parts and none at its end; `invalid_request` otherwise. */
 export function absolutePath(path: string): string {
-  const absolute = path.startsWith("/") || /^[A-Za-z]:[\\/]/.test(path);
+  const absolute = WINDOWS ? /^[A-Za-z]:[\\/]/.test(path) : path.startsWith("/");
   // deno-lint-ignore no-control-regex -- git's own files hold such a path on one line
-  if (absolute && !/[\u0000\n\r]/.test(path)) return path;
+  if (absolute && !/[\u0000\n\r]/.test(path)) {
+    return (WINDOWS ? path.replaceAll("\\", "/") : path).replace(/(?<=.)\/+$/, "");
+  }
   throw new SubletError(
     "invalid_request",
-    `${JSON.stringify(path.slice(0, 200))} is no place for a checkout. Give an absolute path`,
+    `${JSON.stringify(path.slice(0, 200))} is no absolute path of this machine. Give one`,
   );
 }

@@ -37,9 +37,10 @@ export class GitReplica extends GitRepository {
     ports: VcsPorts,
     tolerance: Tolerance,
   ): Promise<GitReplica> {
-    const place = await findReplica(absolutePath(path));
+    const at = absolutePath(path);
+    const place = await findReplica(at);
     if (place !== null) await sweepReplica(place);
-    return new GitReplica(path, place, git, ports, tolerance);
+    return new GitReplica(at, place, git, ports, tolerance);
   }
 
   /** A replica changes by our own fetches alone, so its tips are read once. */
@@ -67,15 +68,15 @@ export class GitReplica extends GitRepository {
     signal?: AbortSignal,
   ): Promise<void> {
     fullRevision(revision);
-    absolutePath(path);
+    const at = absolutePath(path);
     await this.#mending(supply, signal, async () => {
       const fetched = supply === undefined ? [] : await this.#obtain(supply, [revision], signal);
       const [pinned, put] = await Promise.allSettled([
         this.pin(fetched),
-        this.put(revision, path, signal),
+        this.put(revision, at, signal),
       ]);
       if (pinned.status === "rejected") {
-        if (put.status === "fulfilled") await this.clear(path);
+        if (put.status === "fulfilled") await this.clear(at);
         throw pinned.reason;
       }
       if (put.status === "rejected") throw put.reason;

@@ -13,7 +13,7 @@ import { onPlace, type Place } from "./place.ts";
 import { updateRefs } from "./refs.ts";
 import { removeTree, somethingAt } from "./remove_tree.ts";
 import { refuseShallow, sendBundle } from "./send.ts";
-import { openBundle, storePack } from "./take.ts";
+import { takeBundle, type Taker } from "./take.ts";
 import { addWorktree, ourWorktrees, unregister } from "./worktree.ts";
 
 /** What a repository gets of its machine. */
@@ -224,10 +224,10 @@ export class GitRepository implements Repository {
   }
 
   /** Remove what is at `path`, and its registration. */
-  protected async clear(path: string): Promise<void> {
-    absolutePath(path);
+  protected async clear(at: string): Promise<void> {
+    const path = absolutePath(at);
     const place = this.#place;
-    if (place !== null && `${place.commonDir}/`.startsWith(`${path.replace(/\/+$/, "")}/`)) {
+    if (path === "/" || (place !== null && `${place.commonDir}/`.startsWith(`${path}/`))) {
       throw new SubletError("invalid_request", `${path} holds the repository itself: not removed`);
     }
     const aside = await removeTree(path, this.ports.ids);
@@ -236,7 +236,7 @@ export class GitRepository implements Repository {
   }
 
   async checkouts(root: string): Promise<string[]> {
-    const beneath = `${absolutePath(root).replace(/\/+$/, "")}/`;
+    const beneath = `${absolutePath(root)}/`.replace("//", "/");
     const worktrees = this.#place === null ? [] : await ourWorktrees(this.#place);
     return worktrees.map(({ path }) => path).filter((path) => path.startsWith(beneath)).sort();
   }
@@ -267,48 +267,20 @@ export class GitRepository implements Repository {
     absent: ReadonlySet<string>,
     signal?: AbortSignal,
   ): Promise<string[]> {
+    const place = this.#here();
+    const into: Taker = {
+      git: this.git,
+      place,
+      absent,
+      has: (revisions) => this.has(revisions),
+      scratch: () => this.scratch(place),
+    };
     const heads: string[] = [];
     for (const blob of blobs) {
-      const incoming = await openBundle(cas, blob, signal);
-      const { header } = incoming;
-      try {
-        heads.push(...header.heads);
-        if (await this.#wants(blob, header, absent)) {
-          const place = this.#here();
-          await storePack(this.git, place, incoming, await this.scratch(place));
-        }
-      } finally {
-        await incoming.rest.cancel().catch(() => {});
-      }
+      heads.push(...await takeBundle(into, cas, blob, signal));
       signal?.throwIfAborted();
     }
     return heads;
-  }
-
-  /** Whether a bundle brings anything, given that its format and what it builds on are ours. */
-  async #wants(
-    blob: Cid,
-    header: { format: string; heads: readonly string[]; prerequisites: readonly string[] },
-    absent: ReadonlySet<string>,
-  ): Promise<boolean> {
-    const place = this.#here();
-    if (header.format !== place.format) {
-      throw new SubletError(
-        "failed",
-        `the transfer ${blob} is of a ${header.format} repository, and ${this.path} is ${place.format}. ` +
-          "Remove the replica when its repo of record was converted",
-      );
-    }
-    const open = header.heads.filter((revision) => !absent.has(revision));
-    const here = await this.has([...open, ...header.prerequisites]);
-    const lost = header.prerequisites.find((revision) => !here.has(revision));
-    if (lost !== undefined) {
-      throw new SubletError(
-        "failed",
-        `the transfer ${blob} builds on commit ${lost}, which ${this.path} lacks. Ask again with what it has`,
-      );
-    }
-    return open.length < header.heads.length || open.some((revision) => !here.has(revision));
   }
 
   /** Pin `revisions`, which were fetched just now. `not_found` names those that did not come. */

@@ -1,7 +1,7 @@
 /** @module Taking a bundle out of the CAS: its header is judged, its pack checked object by object and stored. */
 
 import type { Cas, Cid } from "../cas/mod.ts";
-import { SubletError } from "../home/mod.ts";
+import { messageOf, SubletError } from "../home/mod.ts";
 import { type BundleHeader, headerEnd, MAX_HEADER_BYTES, parseHeader } from "./bundle.ts";
 import type { Git } from "./git_call.ts";
 import { onPlace, type Place } from "./place.ts";
@@ -32,8 +32,20 @@ const FORGIVEN = [
   "zeroPaddedFilemode",
 ].map((id) => `${id}=ignore`).join(",");
 
+/** The repository that a bundle goes into. */
+export interface Taker {
+  readonly git: Git;
+  readonly place: Place;
+  /** Commits that are known to be lacking. */
+  readonly absent: ReadonlySet<string>;
+  /** Those of `revisions` that are here. */
+  has(revisions: readonly string[]): Promise<ReadonlySet<string>>;
+  /** A fresh path for a temporary file. */
+  scratch(): Promise<string>;
+}
+
 /** A bundle on its way in: its header, and the stream that is left of it. */
-export interface Incoming {
+interface Incoming {
   readonly header: BundleHeader;
   /** The first bytes of the pack, and what follows them. */
   readonly start: Uint8Array;
@@ -51,7 +63,7 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
 }
 
 /** Open the bundle `blob` and read its header. The caller drains or cancels `rest`. */
-export async function openBundle(cas: Cas, blob: Cid, signal?: AbortSignal): Promise<Incoming> {
+async function openBundle(cas: Cas, blob: Cid, signal?: AbortSignal): Promise<Incoming> {
   const body = await cas.getStream(blob, signal === undefined ? {} : { signal });
   if (body === null) {
     throw new SubletError("not_found", `the transfer ${blob} is not in the CAS. Ask for it again`);
@@ -89,6 +101,27 @@ async function drain(
     parts.push(value);
     bytes += value.length;
   }
+  try {
+    await spill(parts, rest, scratch);
+  } catch (error) {
+    if (error instanceof SubletError) throw error;
+    throw new SubletError(
+      "unavailable",
+      `cannot write a transfer to ${scratch}: ${
+        messageOf(error)
+      }. Free some space there, and try again`,
+      { cause: error },
+    );
+  }
+  return { path: scratch };
+}
+
+/** Write `parts` and what is left of `rest` to the new file `scratch`. */
+async function spill(
+  parts: readonly Uint8Array[],
+  rest: ReadableStreamDefaultReader<Uint8Array>,
+  scratch: string,
+): Promise<void> {
   using file = await Deno.open(scratch, { write: true, createNew: true });
   const write = async (part: Uint8Array) => {
     for (let at = 0; at < part.length;) at += await file.write(part.subarray(at));
@@ -96,7 +129,7 @@ async function drain(
   for (const part of parts) await write(part);
   for (;;) {
     const { done, value } = await rest.read();
-    if (done) return { path: scratch };
+    if (done) return;
     await write(value);
   }
 }
@@ -105,7 +138,7 @@ async function drain(
  * Store the pack of `incoming`, whose prerequisites are all here. A pack that is broken, that lacks an object which
  * one of its own names, or that holds one which could harm a checkout is refused whole.
  */
-export async function storePack(
+async function storePack(
   git: Git,
   place: Place,
   incoming: Incoming,
@@ -120,7 +153,46 @@ export async function storePack(
       stdin,
     });
   } finally {
-    await incoming.rest.cancel().catch(() => {});
     await Deno.remove(scratch).catch(() => {});
+  }
+}
+
+/** Whether a bundle brings anything, given that its format and what it builds on are ours. */
+async function brings(into: Taker, blob: Cid, header: BundleHeader): Promise<boolean> {
+  const { place, absent } = into;
+  if (header.format !== place.format) {
+    throw new SubletError(
+      "failed",
+      `the transfer ${blob} is of a ${header.format} repository, and ${place.commonDir} is ${place.format}. ` +
+        "Remove the replica when its repo of record was converted",
+    );
+  }
+  const open = header.heads.filter((revision) => !absent.has(revision));
+  const here = await into.has([...open, ...header.prerequisites]);
+  const lost = header.prerequisites.find((revision) => !here.has(revision));
+  if (lost !== undefined) {
+    throw new SubletError(
+      "failed",
+      `the transfer ${blob} builds on commit ${lost}, which ${place.commonDir} lacks. Ask again with what it has`,
+    );
+  }
+  return open.length < header.heads.length || open.some((revision) => !here.has(revision));
+}
+
+/** Take the bundle `blob` out of `cas`, unless all it brings is here; the heads that it names. */
+export async function takeBundle(
+  into: Taker,
+  cas: Cas,
+  blob: Cid,
+  signal?: AbortSignal,
+): Promise<readonly string[]> {
+  const incoming = await openBundle(cas, blob, signal);
+  try {
+    if (await brings(into, blob, incoming.header)) {
+      await storePack(into.git, into.place, incoming, await into.scratch());
+    }
+    return incoming.header.heads;
+  } finally {
+    await incoming.rest.cancel().catch(() => {});
   }
 }
