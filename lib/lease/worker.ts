@@ -205,7 +205,9 @@ export class LeaseWorker {
     while (true) {
       const end = this.#judge();
       if (end !== null) return end;
-      await core.changed.wait(core.clock, this.#orphanMs(), core.over.signal);
+      // Once it leaves, time makes no difference any more: the end of its last tries does.
+      const ms = this.#leaving === null ? this.#orphanMs() : null;
+      await core.changed.wait(core.clock, ms, core.over.signal);
     }
   }
 
