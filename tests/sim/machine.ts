@@ -10,6 +10,9 @@ import type { World } from "./world.ts";
  */
 export type Still = "suspended" | "frozen";
 
+/** No timer fires sooner. */
+const SHORTEST_MS = 0.05;
+
 /** A machine. */
 export class Machine {
   still: Still | null = null;
@@ -70,11 +73,12 @@ export class Machine {
     const fire = () => {
       if (over) return;
       if (this.still !== null) this.#parked.push(fire);
-      else if (this.monotonic() < due - 1e-6) arm();
+      else if (this.monotonic() < due) arm();
       else run();
     };
     const arm = () => {
-      cancel = this.world.at(this.world.now + (due - this.monotonic()) / this.rate, fire);
+      const wait = (due - this.monotonic()) / this.rate;
+      cancel = this.world.at(this.world.now + Math.max(wait, SHORTEST_MS), fire);
     };
     arm();
     return () => {

@@ -10,6 +10,9 @@ if (import.meta.main) {
   for (let seed = Number(first); seed < Number(first) + Number(count); seed++) {
     const outcome = await simulate(seed);
     seconds += outcome.seconds;
+    if (flags.includes("--progress")) {
+      console.error(seed, outcome.steps, Math.round(outcome.seconds));
+    }
     if (flags.includes("--log")) console.log(outcome.log.join("\n"));
     for (const { rule, message } of outcome.violations.slice(0, 1)) {
       failed++;

@@ -74,7 +74,11 @@ function addWorkers(sim: Simulation, random: Random): void {
       orphanExitSeconds: random.chance(0.3) ? 60 : null,
     });
   }
-  if (random.chance(0.2)) sim.addWorker("twin", { token: random.pick(["ada", "bob"]) });
+  if (random.chance(0.2)) {
+    // The same credential on another machine, as whoever copies a home makes it.
+    const { spec } = random.pick(sim.workers.slice(0, 2)) ?? {};
+    sim.addWorker("twin", spec);
+  }
 }
 
 /** Nothing goes wrong any more: everything must end, everybody must be back, and new work must start at once. */

@@ -4,8 +4,11 @@ import { type Cas, type Cid, openMemory } from "../../lib/cas/mod.ts";
 import { SubletError } from "../../lib/home/mod.ts";
 import type { Process } from "./machine.ts";
 
-/** How a machine is cut off from the store: its calls fail, or nobody answers. */
+/** How a machine is cut off from the store: its calls fail at once, or when they time out. */
 export type Cut = "failing" | "hanging";
+
+/** When a call that nobody answers is given up. */
+const TIMEOUT_MS = 60_000;
 
 /** The one store. */
 export class Blobs {
@@ -17,9 +20,9 @@ export class Blobs {
     const call = <T>(what: string, make: (cas: Cas) => Promise<T>): Promise<T> => {
       const { name, world } = process.machine;
       const cut = this.cut.get(name);
-      if (cut === "hanging") return new Promise(() => {});
       world.note(`cas ${name} ${what}${cut === undefined ? "" : ` ${cut}`}`);
-      return process.port(`cas ${what}`, process.random.between(0.5, 30), () => {
+      const ms = cut === "hanging" ? TIMEOUT_MS : process.random.between(0.5, 30);
+      return process.port(`cas ${what}`, ms, () => {
         if (cut !== undefined) throw new SubletError("unavailable", "the store does not answer");
         return make(this.cas);
       });

@@ -41,7 +41,8 @@ export class SimWorker {
   readonly spool = new MemorySpool();
   /** Whether the spool's disk is full. */
   diskFull = false;
-  #incarnations: string[] = [];
+  /** The file that remembers which processes the server may know. */
+  #known: { registered: string | null; tried: readonly string[] } = { registered: null, tried: [] };
   #lives = 0;
   process: Process | null = null;
   worker: LeaseWorker | null = null;
@@ -82,8 +83,9 @@ export class SimWorker {
       if (random.chance(0.5)) this.children.killAll();
     };
     const id = process.ids.uuid();
-    const succeeds = [...this.#incarnations];
-    this.#incarnations.push(id);
+    const { registered, tried } = this.#known;
+    const succeeds = [...(registered === null ? [] : [registered]), ...tried.toReversed()];
+    this.#known = { registered, tried: [...tried, id].slice(-15) };
     const runner = (kind: string) => new SimRunner(kind, process, this.children, cas, runs, active);
     const worker = new LeaseWorker({
       client: new HttpLeaseClient(network.client(process, token)),
@@ -112,7 +114,7 @@ export class SimWorker {
         succeeds,
         registered: () =>
           process.port("incarnation", 3, () => {
-            this.#incarnations = [id];
+            this.#known = { registered: id, tried: [] };
           }),
       },
       pool,

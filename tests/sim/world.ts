@@ -8,6 +8,9 @@ export class Violation extends Error {
   }
 }
 
+/** More events than this in one virtual second are a loop that does not wait. */
+const MOST_IN_SECOND = 4_000;
+
 interface Event {
   readonly at: number;
   readonly order: number;
@@ -26,6 +29,7 @@ export class World {
   steps = 0;
   readonly #heap: Event[] = [];
   #order = 0;
+  #inSecond = 0;
 
   /** Write a line of the event log. */
   note(text: string): void {
@@ -62,6 +66,12 @@ export class World {
       }
       this.#pop();
       if (next.run === null) continue;
+      this.#inSecond = Math.floor(next.at / 1000) === Math.floor(this.now / 1000)
+        ? this.#inSecond + 1
+        : 0;
+      if (this.#inSecond > MOST_IN_SECOND) {
+        this.broken("nothing spins", `${this.#inSecond} events in one second`);
+      }
       this.now = next.at;
       this.steps++;
       next.run();
