@@ -1,5 +1,6 @@
 /** @module Running a transaction's body: its `Tx`, and the rule that it awaits nothing else. */
 
+import { setImmediate } from "node:timers";
 import { SubletError } from "../home/mod.ts";
 import type { Connection } from "./connection.ts";
 import type { Row, Tx, Value } from "./port.ts";

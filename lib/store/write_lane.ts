@@ -1,5 +1,6 @@
 /** @module The write lane: the bodies of one tick run in one transaction and are answered after its commit. */
 
+import { setImmediate } from "node:timers";
 import { SubletError } from "../home/mod.ts";
 import { BodyRunner, BodyTx } from "./body.ts";
 import type { Connection } from "./connection.ts";

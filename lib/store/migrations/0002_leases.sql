@@ -1,5 +1,6 @@
 -- Jobs, the leases on them, the workers that take them, and what happened. Times are milliseconds since 1970 UTC;
--- JSON columns are text.
+-- JSON columns are text. Checks say OR instead of IN: SQLite builds a table for each IN list at each update, which more
+-- than doubles its cost.
 
 CREATE TABLE jobs (
   -- AUTOINCREMENT: an id names one thing for ever, also after deletes.
@@ -13,7 +14,8 @@ CREATE TABLE jobs (
   lane TEXT NOT NULL,
   priority INTEGER NOT NULL,
   max_attempts INTEGER NOT NULL CHECK (max_attempts > 0),
-  state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'reported', 'dead', 'cancelled')),
+  state TEXT NOT NULL DEFAULT 'open'
+    CHECK (state = 'open' OR state = 'reported' OR state = 'dead' OR state = 'cancelled'),
   -- Why it ended without a report, or why somebody wants it cancelled.
   reason TEXT,
   created_at INTEGER NOT NULL,
@@ -29,17 +31,16 @@ CREATE TABLE leases (
   -- The fencing token: larger than that of every earlier lease.
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   job_id INTEGER NOT NULL REFERENCES jobs (id),
-  state TEXT NOT NULL DEFAULT 'queued'
-    CHECK (state IN ('queued', 'acquired', 'running', 'reported', 'expired', 'cancelled')),
+  state TEXT NOT NULL DEFAULT 'queued',
   -- Counts from 1; the job's limit is `max_attempts`.
   attempt INTEGER NOT NULL,
-  slots TEXT NOT NULL CHECK (slots IN ('agents', 'evaluations')),
+  slots TEXT NOT NULL CHECK (slots = 'agents' OR slots = 'evaluations'),
   lane TEXT NOT NULL,
   -- 0: none.
   campaign INTEGER NOT NULL,
   priority INTEGER NOT NULL,
   -- 1: a worker may take it now. A queued lease with 0 waits until `ready_at`.
-  ready INTEGER NOT NULL CHECK (ready IN (0, 1)),
+  ready INTEGER NOT NULL CHECK (ready = 0 OR ready = 1),
   ready_at INTEGER,
   worker TEXT,
   -- Which process of the worker holds it; null: one that does not say.
@@ -57,9 +58,12 @@ CREATE TABLE leases (
   revoked_at INTEGER,
   ended_at INTEGER,
   CHECK ((acquired_at IS NULL) = (worker IS NULL)),
-  CHECK ((ended_at IS NULL) = (state IN ('queued', 'acquired', 'running'))),
-  CHECK (ready = 0 OR state = 'queued'),
-  CHECK (state NOT IN ('acquired', 'running', 'reported', 'expired') OR acquired_at IS NOT NULL)
+  CHECK (
+    state = 'queued' AND acquired_at IS NULL AND ended_at IS NULL
+    OR ready = 0 AND (
+      (state = 'acquired' OR state = 'running') AND acquired_at IS NOT NULL AND ended_at IS NULL
+      OR (state = 'reported' OR state = 'expired') AND acquired_at IS NOT NULL AND ended_at IS NOT NULL
+      OR state = 'cancelled' AND ended_at IS NOT NULL))
 ) STRICT;
 
 -- Queued, in the order in which a lane's leases are taken.
@@ -99,7 +103,7 @@ CREATE TABLE lease_messages (
   -- Given by the server, above every cursor that it has seen. The newest row is never deleted.
   id INTEGER PRIMARY KEY,
   worker TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('prompt', 'revoke', 'drain')),
+  kind TEXT NOT NULL CHECK (kind = 'prompt' OR kind = 'revoke' OR kind = 'drain'),
   lease INTEGER,
   -- What is prompted, and the worker's answer: error null is delivered.
   prompt INTEGER,
