@@ -6,7 +6,7 @@ import { collect } from "./streams.ts";
 const WAYS: Damage[] = ["truncated", "empty", "flipped", "garbage", "followed by other bytes"];
 
 /** Blobs of each kind of object: raw and small, raw and large, compressed and small, compressed and large. */
-const KINDS = [[500, true], [1_000_000, true], [30_000, false], [1_000_000, false]] as const;
+const KINDS = [[500, true], [400_000, true], [30_000, false], [400_000, false]] as const;
 
 function rules(how: Damage): Rule[] {
   const each = (work: (length: number, dense: boolean) => Promise<boolean>) => async () => {

@@ -17,12 +17,16 @@ export interface Limits {
   /** Another address is refused with `cid_mismatch`, and nothing is stored (puts only). */
   readonly expectedCid?: Cid;
   readonly signal?: AbortSignal;
+  /** Leave the source as it is when a put fails: whoever gave it takes what is left. Default: it is cancelled. */
+  readonly preventCancel?: boolean;
 }
 
 /** A blob on its way out. */
 export interface BlobBody {
   /** Bytes of the whole blob, when the store knows it without reading. */
   readonly length: number | null;
+  /** All of the bytes, when they are at hand and checked anyway. The stream has the same. */
+  readonly bytes?: Uint8Array<ArrayBuffer>;
   /** The bytes. The stream errors with `integrity` instead of delivering its last bytes when they do not match. */
   readonly stream: ReadableStream<Uint8Array>;
 }
@@ -54,11 +58,16 @@ export interface Cas {
 /** A store that can start in the middle of a blob. */
 export interface Ranged {
   /**
-   * Bytes `from` up to and without `to` of the blob (`to` may lie behind its end), or null when it is absent. The whole
-   * blob is checked first, unless it was lately: a part cannot be checked by itself. `length` is that of the whole blob;
-   * `invalid_request` when `from` lies behind its last byte.
+   * Bytes `from` up to and without `to` of the blob, counted as by `Array.slice`, or null when it is absent. The whole
+   * blob is checked first, unless it was lately: a part cannot be checked by itself. `length` is that of the whole blob.
    */
-  getRange(cid: Cid, from: number, to: number): Promise<BlobBody | null>;
+  getRange(cid: Cid, from: number, to?: number): Promise<BlobBody | null>;
+}
+
+/** A store that can tell lengths. */
+export interface Sized {
+  /** Bytes of the blob, or null when it is absent. With `check` it is read and hashed, unless it was lately. A damaged blob counts as absent. */
+  sizeOf(cid: Cid, options?: { readonly check?: boolean }): Promise<number | null>;
 }
 
 /** What a store says of itself, for `cas status`. */

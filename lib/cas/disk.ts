@@ -8,21 +8,22 @@
 import { isError } from "../home/mod.ts";
 import { CheckedObjects } from "./checked_objects.ts";
 import { cidOf, nameToCid, objectName } from "./cid.ts";
-import type { BlobBody, Cas, Cid, Limits, Ranged, Upkeep, Usage } from "./contract.ts";
+import type { BlobBody, Cas, Cid, Limits, Ranged, Sized, Upkeep, Usage } from "./contract.ts";
 import { prepareRoot, sweep } from "./disk_root.ts";
 import { each } from "./each.ts";
 import { fileError, readPieces, writeBeside } from "./files.ts";
 import { Intake, type IntakeStore, SMALL } from "./intake.ts";
-import { checkAddress, checkCancelled, checkLength, checkRange } from "./limits.ts";
+import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
 import { decodeSmall } from "./object_decode.ts";
 import { encode } from "./object_encode.ts";
 import { Slots } from "./slots.ts";
-import { readSmall } from "./small_file.ts";
+import { readSmall, readStart } from "./small_file.ts";
 import { StoredObject } from "./stored_object.ts";
-import { collect, drain, slice, streamFrom, streamOf } from "./streams.ts";
+import { BytesBody, collect, drain, slice, streamFrom, streamOf } from "./streams.ts";
 import { SharedSync, syncDirectory } from "./sync_dir.ts";
 import { TempFile } from "./temp_file.ts";
 import { blobError, checkWhole } from "./verify.ts";
+import { parseHeader } from "./zstd_frame.ts";
 
 /** The largest blob whose small object is decoded in memory. */
 const SMALL_DECODED = 1024 * 1024;
@@ -35,7 +36,7 @@ export interface DiskOptions {
   readonly sweepAfterMs?: number;
 }
 
-class DiskCas implements Cas, Upkeep, Ranged {
+class DiskCas implements Cas, Upkeep, Ranged, Sized {
   readonly #objects: string;
   readonly #temporary: string;
   readonly #names: SharedSync;
@@ -147,7 +148,7 @@ class DiskCas implements Cas, Upkeep, Ranged {
   }
 
   /** The checked bytes of a blob whose object is small, its open object otherwise, or null when there is none. */
-  async #load(cid: Cid): Promise<Uint8Array | StoredObject | null> {
+  async #load(cid: Cid): Promise<Uint8Array<ArrayBuffer> | StoredObject | null> {
     const path = this.#path(cid);
     const frame = readSmall(path);
     if (frame === null) return null;
@@ -175,33 +176,41 @@ class DiskCas implements Cas, Upkeep, Ranged {
     if (found === null) return null;
     if (!(found instanceof StoredObject)) {
       checkLength(found.length, limits, cid);
-      return { length: found.length, stream: streamOf(found) };
+      return new BytesBody(found);
     }
-    try {
+    return await found.use(async () => {
       const length = await found.length();
       checkLength(length, limits, cid);
       return { length, stream: streamFrom(found.read(limits), () => found[Symbol.dispose]()) };
-    } catch (error) {
-      found[Symbol.dispose]();
-      throw blobError(cid, error);
-    }
+    });
   }
 
-  async getRange(cid: Cid, from: number, to: number): Promise<BlobBody | null> {
+  async getRange(cid: Cid, from: number, to?: number): Promise<BlobBody | null> {
     const found = await this.#load(cid);
     if (found === null) return null;
-    if (!(found instanceof StoredObject)) {
-      checkRange(cid, from, found.length);
-      return { length: found.length, stream: streamOf(found.subarray(from, to)) };
-    }
-    try {
+    if (!(found instanceof StoredObject)) return new BytesBody(found.slice(from, to), found.length);
+    return await found.use(async () => {
       const length = await found.check();
-      checkRange(cid, from, length);
-      const part = slice(found.read(), from, to);
+      const part = slice(found.read(), ...absolute(length, from, to));
       return { length, stream: streamFrom(part, () => found[Symbol.dispose]()) };
+    });
+  }
+
+  async sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
+    try {
+      const path = this.#path(cid);
+      if (!options.check) {
+        const start = readStart(path);
+        const announced = start === null ? null : parseHeader(start)?.contentSize ?? null;
+        if (start === null || announced !== null) return announced;
+      }
+      const found = await this.#load(cid);
+      if (!(found instanceof StoredObject)) return found?.length ?? null;
+      using object = found;
+      return options.check ? await object.check() : await object.length();
     } catch (error) {
-      found[Symbol.dispose]();
-      throw blobError(cid, error);
+      if (isError(error, "integrity")) return null;
+      throw error;
     }
   }
 
@@ -257,8 +266,14 @@ class DiskCas implements Cas, Upkeep, Ranged {
   }
 }
 
+/** `from` and `to` as `Array.slice` counts them, as places in `length` bytes. */
+function absolute(length: number, from: number, to = length): [number, number] {
+  const place = (at: number) => at < 0 ? Math.max(0, length + at) : Math.min(length, at);
+  return [place(from), place(to)];
+}
+
 /** Open the store at `options.path`. `config` when it is a cache, `unavailable` when it cannot be written. */
-export async function openDisk(options: DiskOptions): Promise<Cas & Upkeep & Ranged> {
+export async function openDisk(options: DiskOptions): Promise<Cas & Upkeep & Ranged & Sized> {
   await prepareRoot(options.path);
   await sweep(`${options.path}/tmp`, options.sweepAfterMs ?? 60 * 60 * 1000);
   return new DiskCas(options.path);

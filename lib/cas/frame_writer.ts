@@ -7,7 +7,6 @@
 
 import { createHasher } from "./blake3.ts";
 import { isDense } from "./object_encode.ts";
-import { type Compressor, createCompressor } from "./compressor.ts";
 import {
   BLOCK,
   BLOCK_HEADER,
@@ -16,6 +15,7 @@ import {
   writeBlockHeader,
   writeHeader,
 } from "./zstd_frame.ts";
+import { createEncoder } from "./zstd_steps.ts";
 
 /** Blocks of a batch: half a MiB. */
 const BLOCKS = 4;
@@ -77,7 +77,7 @@ export class FrameWriter {
   #spare: Batch | null = null;
   /** The batch before the current one, being hashed and stored. */
   #busy: Promise<void> = Promise.resolve();
-  #compressor: Compressor | null = null;
+  #encoder: ReturnType<typeof createEncoder> | null = null;
   #started = false;
   #length = 0;
 
@@ -116,7 +116,7 @@ export class FrameWriter {
 
   /** Release what it holds. Bytes under way are abandoned. */
   close(): void {
-    this.#compressor?.close();
+    this.#encoder?.close();
   }
 
   /** The current batch is full: go on with the other one. */
@@ -133,9 +133,9 @@ export class FrameWriter {
 
   async #process(batch: Batch, last: boolean): Promise<void> {
     if (!this.#started) await this.#start(batch);
-    const stored = this.#compressor === null
+    const stored = this.#encoder === null
       ? this.#target.append(batch.frame(last))
-      : this.#compress(this.#compressor, batch, last);
+      : this.#compress(this.#encoder, batch, last);
     stored.catch(() => {});
     for (const block of batch.blocks()) this.#hasher.update(block);
     await stored;
@@ -144,7 +144,7 @@ export class FrameWriter {
   async #start(batch: Batch): Promise<void> {
     this.#started = true;
     if (!isDense(batch.bytes.subarray(0, batch.used))) {
-      this.#compressor = createCompressor(this.#announced);
+      this.#encoder = createEncoder(this.#announced);
     } else {
       const header = new Uint8Array(HEADER);
       writeHeader(header, this.#announced);
@@ -152,10 +152,14 @@ export class FrameWriter {
     }
   }
 
-  async #compress(compressor: Compressor, batch: Batch, last: boolean): Promise<void> {
+  async #compress(
+    encoder: ReturnType<typeof createEncoder>,
+    batch: Batch,
+    last: boolean,
+  ): Promise<void> {
     for (const block of batch.blocks()) {
-      for (const bytes of await compressor.write(block)) await this.#target.append(bytes);
+      for (const bytes of await encoder.write(block)) await this.#target.append(bytes);
     }
-    if (last) { for (const bytes of await compressor.end()) await this.#target.append(bytes); }
+    if (last) { for (const bytes of await encoder.end()) await this.#target.append(bytes); }
   }
 }

@@ -63,12 +63,3 @@ export function checkCancelled(limits: Limits): void {
     });
   }
 }
-
-/** Throws `invalid_request` when a part from `from` on starts behind the last of `length` bytes. */
-export function checkRange(cid: Cid, from: number, length: number): void {
-  if (from >= 0 && from < length) return;
-  throw new SubletError(
-    "invalid_request",
-    `blob ${cid} has ${length} bytes: there is no part from byte ${from} on`,
-  );
-}

@@ -1,14 +1,14 @@
 /** @module The `memory` provider: blobs in a map, for tests and for stores that need not outlive the process. */
 
 import { cidOf, nameToCid, objectName } from "./cid.ts";
-import type { BlobBody, Cas, Cid, Limits, Ranged, Upkeep, Usage } from "./contract.ts";
+import type { BlobBody, Cas, Cid, Limits, Ranged, Sized, Upkeep, Usage } from "./contract.ts";
 import { readSource, writeBeside } from "./files.ts";
-import { checkAddress, checkLength, checkRange } from "./limits.ts";
-import { collect, streamOf } from "./streams.ts";
+import { checkAddress, checkLength } from "./limits.ts";
+import { BytesBody, collect, streamOf } from "./streams.ts";
 
 /** A store that forgets everything with its process. */
-class MemoryCas implements Cas, Upkeep, Ranged {
-  readonly #blobs = new Map<string, Uint8Array>();
+class MemoryCas implements Cas, Upkeep, Ranged, Sized {
+  readonly #blobs = new Map<string, Uint8Array<ArrayBuffer>>();
 
   has(cid: Cid): Promise<boolean> {
     return Promise.resolve(this.#blobs.has(objectName(cid)));
@@ -22,7 +22,7 @@ class MemoryCas implements Cas, Upkeep, Ranged {
     return this.putStream(streamOf(data.slice()), limits);
   }
 
-  get(cid: Cid): Promise<Uint8Array | null> {
+  get(cid: Cid): Promise<Uint8Array<ArrayBuffer> | null> {
     return Promise.resolve(this.#blobs.get(objectName(cid))?.slice() ?? null);
   }
 
@@ -38,14 +38,16 @@ class MemoryCas implements Cas, Upkeep, Ranged {
     const data = await this.get(cid);
     if (data === null) return null;
     checkLength(data.length, limits, cid);
-    return { length: data.length, stream: streamOf(data) };
+    return new BytesBody(data);
   }
 
-  async getRange(cid: Cid, from: number, to: number): Promise<BlobBody | null> {
+  async getRange(cid: Cid, from: number, to?: number): Promise<BlobBody | null> {
     const data = await this.get(cid);
-    if (data === null) return null;
-    checkRange(cid, from, data.length);
-    return { length: data.length, stream: streamOf(data.subarray(from, to)) };
+    return data === null ? null : new BytesBody(data.slice(from, to), data.length);
+  }
+
+  sizeOf(cid: Cid): Promise<number | null> {
+    return Promise.resolve(this.#blobs.get(objectName(cid))?.length ?? null);
   }
 
   async putFile(path: string): Promise<Cid> {
@@ -76,6 +78,6 @@ class MemoryCas implements Cas, Upkeep, Ranged {
 }
 
 /** A fresh store in memory. */
-export function openMemory(): Cas & Upkeep & Ranged {
+export function openMemory(): Cas & Upkeep & Ranged & Sized {
   return new MemoryCas();
 }

@@ -1,6 +1,6 @@
 /** @module The door of `lib/cas`: addresses of blobs, the contract of a store, and its providers. */
 
-export type { BlobBody, Cas, Cid, Limits, Ranged, Upkeep, Usage } from "./contract.ts";
+export type { BlobBody, Cas, Cid, Limits, Ranged, Sized, Upkeep, Usage } from "./contract.ts";
 export {
   cidBytes,
   cidOf,
@@ -19,6 +19,10 @@ export { blake3, createHasher, type Hasher } from "./blake3.ts";
 export { checkCas } from "./check.ts";
 export type { CheckOptions, Damage } from "./check_kit.ts";
 export { type DiskOptions, openDisk } from "./disk.ts";
+export { type HttpCasOptions, openHttpCas } from "./http_cas.ts";
+export { type CasContext, type CasTable, casTable, openCas } from "./open.ts";
+export { type CasRouteOptions, casRoutes } from "./http_routes.ts";
+export { cidSchema } from "./http_wire.ts";
 export { openMemory } from "./memory.ts";
 export {
   decodeManifest,

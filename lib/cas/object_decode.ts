@@ -1,27 +1,16 @@
 /** @module From a stored object, one zstd frame by any encoder, to the bytes of its blob. */
 
-import { pipeline, Readable } from "node:stream";
-import { constants, createZstdDecompress, zstdDecompressSync } from "node:zlib";
-import { isError, messageOf, SubletError } from "../home/mod.ts";
+import { zstdDecompressSync } from "node:zlib";
+import { messageOf, SubletError } from "../home/mod.ts";
 import { concat } from "./streams.ts";
-import {
-  BLOCK,
-  BLOCK_MAX,
-  type FrameHeader,
-  FrameScanner,
-  parseHeader,
-  type Part,
-} from "./zstd_frame.ts";
-
-/** Largest window that a decoder may need: 128 MiB. */
-const DECODER = { params: { [constants.ZSTD_d_windowLogMax]: 27 } };
+import { createDecoder, DECODER } from "./zstd_steps.ts";
+import { BLOCK, type FrameHeader, FrameScanner, parseHeader, type Part } from "./zstd_frame.ts";
 
 /** A frame of ours that has a block of another type after all: it is decoded anew, by the library. */
 const NOT_RAW = Symbol("not raw");
 
-function undecodable(error: unknown): SubletError {
-  if (isError(error)) return error;
-  return new SubletError("integrity", `it cannot be decompressed: ${messageOf(error)}`, {
+function undecodable(error: unknown): never {
+  throw new SubletError("integrity", `it cannot be decompressed: ${messageOf(error)}`, {
     cause: error,
   });
 }
@@ -71,7 +60,7 @@ function decompressSmall(frame: Uint8Array, maxLength: number): Uint8Array | nul
     return plain(content);
   } catch (error) {
     if ((error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE") return null;
-    throw undecodable(error);
+    return undecodable(error);
   }
 }
 
@@ -155,27 +144,24 @@ async function* decodeRaw(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uin
 /** The content of a frame by any encoder. */
 async function* decompress(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const scanner = new FrameScanner();
-  async function* scanned() {
-    for await (const bytes of source) {
-      scanner.push(bytes);
-      yield bytes;
-    }
-    scanner.finish();
-  }
-  const decoder = createZstdDecompress({ ...DECODER, chunkSize: BLOCK_MAX });
-  pipeline(Readable.from(scanned(), { objectMode: false }), decoder, () => {});
-  // Errors reach whoever reads; those of a decoder that nobody reads any more reach nobody.
-  decoder.on("error", () => {});
+  const decoder = createDecoder();
   let length = 0;
   try {
-    for await (const bytes of decoder as AsyncIterable<Uint8Array>) {
-      length += bytes.length;
-      yield plain(bytes);
+    for await (const bytes of source) {
+      for (const piece of scanner.cut(bytes)) {
+        for (const part of await decoder.write(piece).catch(undecodable)) {
+          length += part.length;
+          yield part;
+        }
+      }
     }
-  } catch (error) {
-    throw undecodable(error);
+    scanner.finish();
+    for (const part of await decoder.end().catch(undecodable)) {
+      length += part.length;
+      yield part;
+    }
   } finally {
-    decoder.destroy();
+    decoder.close();
   }
   checkSize(length, scanner.header);
 }

@@ -1,6 +1,6 @@
 /** @module One object of a store on disk, open for reading. */
 
-import { damagedBlob, verified } from "./verify.ts";
+import { blobError, damagedBlob, verified } from "./verify.ts";
 import type { Cid, Limits } from "./contract.ts";
 import { objectName } from "./cid.ts";
 import type { CheckedObjects } from "./checked_objects.ts";
@@ -39,6 +39,16 @@ export class StoredObject implements Disposable {
       file?.close();
       if (error instanceof Deno.errors.NotFound) return null;
       throw fileError(error, `cannot read blob ${cid}`, "unavailable");
+    }
+  }
+
+  /** What `work` makes of it. When that fails it is closed. */
+  async use<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      this[Symbol.dispose]();
+      throw blobError(this.cid, error);
     }
   }
 

@@ -1,7 +1,7 @@
 /** @module Small helpers over byte streams. */
 
 import { messageOf, SubletError } from "../home/mod.ts";
-import type { Limits } from "./contract.ts";
+import type { BlobBody, Limits } from "./contract.ts";
 import { checkCancelled, checkGrowth, checkLength, named } from "./limits.ts";
 
 /** `parts` as one array. */
@@ -43,7 +43,7 @@ export async function drain(
     return length;
   } catch (error) {
     // Not awaited: a source may take its time to end, and the failure is already known.
-    reader.cancel(error).catch(() => {});
+    if (!limits.preventCancel) reader.cancel(error).catch(() => {});
     if (error instanceof SubletError) throw error;
     throw new SubletError(
       "failed",
@@ -80,6 +80,16 @@ export async function* slice(
     at += bytes.length;
     if (part.length > 0) yield part;
     if (at >= to) return;
+  }
+}
+
+/** A blob that is in memory. */
+export class BytesBody implements BlobBody {
+  /** `length` is that of the whole blob, of which `bytes` may be a part. */
+  constructor(readonly bytes: Uint8Array<ArrayBuffer>, readonly length = bytes.length) {}
+
+  get stream(): ReadableStream<Uint8Array> {
+    return streamOf(this.bytes);
   }
 }
 

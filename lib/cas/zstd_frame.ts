@@ -144,6 +144,20 @@ export class FrameScanner {
     if (this.take(bytes, visit) < bytes.length) throw damaged("bytes follow its end");
   }
 
+  /** Take the next bytes; the same bytes, cut where blocks end. */
+  cut(bytes: Uint8Array): Uint8Array[] {
+    const pieces: Uint8Array[] = [];
+    let from = 0;
+    this.push(bytes, (part) => {
+      if (this.#left > part.bytes.length) return;
+      const to = part.bytes.byteOffset + part.bytes.length - bytes.byteOffset;
+      pieces.push(bytes.subarray(from, to));
+      from = to;
+    });
+    if (from < bytes.length) pieces.push(bytes.subarray(from));
+    return pieces;
+  }
+
   /** Like {@linkcode FrameScanner.push}; how many of `bytes` belong to the frame. */
   take(bytes: Uint8Array, visit?: (part: Part) => void): number {
     let at = this.#state === "header" ? this.#readHeader(bytes) : 0;

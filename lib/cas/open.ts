@@ -1,0 +1,85 @@
+/** @module Opens the store that `[plugins.cas]` names. */
+
+import { isAbsolute, join } from "node:path";
+import { z } from "zod";
+import { nearest, parseTable, SubletError } from "../home/mod.ts";
+import type { HttpClient } from "../net/mod.ts";
+import type { Cas } from "./contract.ts";
+import { openDisk } from "./disk.ts";
+import { openHttpCas } from "./http_cas.ts";
+import { openMemory } from "./memory.ts";
+
+/** What a provider gets besides its table. */
+export interface CasContext {
+  /** The home's directory. */
+  readonly home: string;
+  /** An existing directory for temporary files. Default: the system's. */
+  readonly tmp?: string;
+  /** A client of the server at a URL, which sends this machine's credential. */
+  readonly client: (url: string) => HttpClient | Promise<HttpClient>;
+}
+
+const provider = <T extends string>(name: T) => z.literal(name);
+
+const disk = z.strictObject({
+  provider: provider("disk"),
+  path: z.string({ error: "must be a path" }).min(1, "must be a path").optional(),
+});
+
+const http = z.strictObject({
+  provider: provider("http"),
+  url: z.string({ error: "must be an http or https URL" }).refine(
+    (url) => /^https?:\/\/[^/]/.test(url) && URL.canParse(url),
+    "must be an http or https URL",
+  ),
+});
+
+const memory = z.strictObject({ provider: provider("memory") });
+
+/** The table `[plugins.cas]`, whichever provider it names. */
+export const casTable = z.discriminatedUnion("provider", [disk, http, memory]);
+
+/** A table that {@linkcode casTable} takes. */
+export type CasTable = z.output<typeof casTable>;
+
+const SCHEMAS = { disk, http, memory } as const;
+const LOCATION = "plugins.cas";
+
+/** `table`, read by its provider's schema. Throws `config`, one line for each mistake. */
+function read(table: Readonly<Record<string, unknown>>, file: string): CasTable {
+  const name = table["provider"] ?? "disk";
+  if (typeof name === "string" && Object.hasOwn(SCHEMAS, name)) {
+    const schema: z.ZodType<CasTable> = SCHEMAS[name as keyof typeof SCHEMAS];
+    return parseTable(schema, { ...table, provider: name }, LOCATION, file);
+  }
+  const known = Object.keys(SCHEMAS);
+  const near = typeof name === "string" ? nearest(name, known) : null;
+  const hint = near === null ? "" : ` Did you mean ${near}?`;
+  throw new SubletError(
+    "config",
+    `${LOCATION}.provider = ${JSON.stringify(name)}: there is no such provider; known: ${
+      known.join(", ")
+    }.${hint} (in ${file})`,
+  );
+}
+
+/**
+ * Open the store that `table`, the table `[plugins.cas]` of the home's `config.toml`, names. Throws `config` for a
+ * mistake in it, with one line each, and `unavailable` when the store cannot be opened. One with a method
+ * `Symbol.asyncDispose` wants to be disposed.
+ */
+export async function openCas(
+  table: Readonly<Record<string, unknown>>,
+  context: CasContext,
+): Promise<Cas> {
+  const { home } = context;
+  const found = read(table, join(home, "config.toml"));
+  if (found.provider === "memory") return openMemory();
+  if (found.provider === "http") {
+    const client = await context.client(found.url);
+    const tmp = context.tmp === undefined ? {} : { tmp: context.tmp };
+    return openHttpCas(client, { ...tmp, ownsClient: true });
+  }
+  const path = found.path ?? "store";
+  return await openDisk({ path: isAbsolute(path) ? path : join(home, path) });
+}
