@@ -3,7 +3,6 @@
 import { SubletError } from "../home/mod.ts";
 import type { Row, Tx } from "../store/mod.ts";
 import type { Core } from "./core.ts";
-import { record } from "./events.ts";
 import { isFull, pressure, SLOTS, type Slots } from "./gates.ts";
 import type { LiveLease, WhyNoLease, WorkerCaller } from "./member.ts";
 import { knownMember } from "./members.ts";
@@ -21,11 +20,13 @@ type Standing = Row & {
   paused_at: number | null;
   agents: number;
   evaluations: number;
+  asked: number | null;
 };
 
 type Head = GrantRow & {
   job_id: number;
   kind: string;
+  key: string;
   lane: string;
   campaign: number;
   priority: number;
@@ -39,14 +40,15 @@ const STANDING = `
   SELECT w.incarnation, w.pool, w.once, w.once_lease, w.drained_at, w.paused_at,
     (SELECT count(*) FROM leases l WHERE l.worker = w.name AND l.slots = 'agents' AND ${LIVE}) AS agents,
     (SELECT count(*) FROM leases l WHERE l.worker = w.name AND l.slots = 'evaluations' AND ${LIVE})
-      AS evaluations
+      AS evaluations,
+    (SELECT l.id FROM leases l WHERE l.acquire_request = ?) AS asked
   FROM lease_workers w WHERE w.name = ?`;
 const ASKED = `
   SELECT l.id, j.job_cid, l.handle, l.started_at, l.worker, l.incarnation
-  FROM leases l JOIN jobs j ON j.id = l.job_id WHERE l.acquire_request = ?`;
+  FROM leases l JOIN jobs j ON j.id = l.job_id WHERE l.id = ?`;
 /** The first lease of a campaign in a lane: one step into an index, however long the queue is. */
 export const HEAD = `
-  SELECT l.id, l.job_id, l.lane, l.campaign, l.priority, l.slots, l.handle, l.started_at, j.kind, j.job_cid
+  SELECT l.id, l.job_id, l.lane, l.campaign, l.priority, l.slots, l.handle, l.started_at, j.kind, j.key, j.job_cid
   FROM leases l JOIN jobs j ON j.id = l.job_id
   WHERE l.ready = 1 AND l.lane = ? AND l.campaign = ? ORDER BY l.priority DESC, l.id LIMIT 1`;
 
@@ -86,13 +88,12 @@ async function decide(
   requestId: string,
   sample: HostSample,
 ): Promise<Decision> {
-  const standing = await tx.get<Standing>(STANDING, [caller.name]);
+  const standing = await tx.get<Standing>(STANDING, [requestId, caller.name]);
   if (standing === null || standing.incarnation !== caller.incarnation) {
     const known = core.roster.get(caller.name);
     throw strangerError(known ?? { name: caller.name, former: [] }, caller);
   }
-  const asked = await tx.get<Asked>(ASKED, [requestId]);
-  if (asked !== null) return { grant: again(asked, caller) };
+  if (standing.asked !== null) return { grant: await again(tx, standing.asked, caller) };
   const pool = core.pools.get(standing.pool);
   if (standing.drained_at !== null || pool === undefined) return { refused: "draining" };
   if (standing.once === 1 && standing.once_lease !== null) return { refused: "draining" };
@@ -122,8 +123,9 @@ function first(a: NoLease, b: NoLease): NoLease {
   return NO_LEASE.indexOf(a) < NO_LEASE.indexOf(b) ? a : b;
 }
 
-function again(asked: Asked, caller: WorkerCaller): WireGrant {
-  if (asked.worker === caller.name && asked.incarnation === caller.incarnation) {
+async function again(tx: Tx, lease: number, caller: WorkerCaller): Promise<WireGrant> {
+  const asked = await tx.get<Asked>(ASKED, [lease]);
+  if (asked?.worker === caller.name && asked.incarnation === caller.incarnation) {
     return grantOf(asked);
   }
   throw new SubletError("invalid_request", "this request id is another worker's: make a fresh one");
@@ -160,12 +162,6 @@ async function grant(
   if (once) {
     await tx.run("UPDATE lease_workers SET once_lease = ? WHERE name = ?", [head.id, caller.name]);
   }
-  await record(tx, at, {
-    event: "acquired",
-    job: head.job_id,
-    lease: head.id,
-    worker: caller.name,
-  });
   // Grants of one commit must see one another, or they all go to one campaign.
   core.queue.add(head.lane, head.campaign, -1);
   core.queue.addLive(head.campaign, 1);
@@ -177,6 +173,7 @@ async function grant(
     id: head.id,
     job: head.job_id,
     kind: head.kind,
+    key: head.key,
     slots: head.slots,
     campaign: head.campaign,
     worker: caller.name,

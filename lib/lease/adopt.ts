@@ -32,17 +32,20 @@ async function adoptLive(core: Core, tx: Tx): Promise<void> {
       id: number;
       job_id: number;
       kind: string;
+      key: string;
       slots: Slots;
       campaign: number;
       worker: string;
     }
   >(
-    `SELECT l.id, l.job_id, j.kind, l.slots, l.campaign, l.worker
+    `SELECT l.id, l.job_id, j.kind, j.key, l.slots, l.campaign, l.worker
      FROM leases l JOIN jobs j ON j.id = l.job_id
-     WHERE l.acquired_at IS NOT NULL AND l.ended_at IS NULL ORDER BY l.id`,
+     WHERE l.acquired_at IS NOT NULL AND l.ended_at IS NULL`,
   );
-  for (const { id, job_id, kind, slots, campaign, worker } of rows) {
-    core.roster.hold({ id, job: job_id, kind, slots, campaign, worker, renewed: now });
+  // An ORDER BY would walk all leases ever made instead of the index of the live ones.
+  rows.sort((a, b) => a.id - b.id);
+  for (const { id, job_id, kind, key, slots, campaign, worker } of rows) {
+    core.roster.hold({ id, job: job_id, kind, key, slots, campaign, worker, renewed: now });
     core.queue.addLive(campaign, 1);
   }
 }

@@ -80,7 +80,6 @@ export async function retryJob(core: Core, tx: Tx, job: number): Promise<number>
   await tx.run("UPDATE jobs SET state = 'open', reason = NULL, ended_at = NULL WHERE id = ?", [
     job,
   ]);
-  await record(tx, core.wall(), { event: "retried", job });
   const next = await queueLease(core, tx, {
     job,
     attempt: 1,
@@ -90,6 +89,7 @@ export async function retryJob(core: Core, tx: Tx, job: number): Promise<number>
     priority: lease.priority,
     delayMs: 0,
   });
+  await record(tx, core.wall(), { event: "retried", job, lease: next });
   const { revoked: _, ...ref } = refOf(lease);
   await core.kinds.get(lease.kind)?.retried?.(tx, { ...ref, lease: next, worker: null });
   return next;

@@ -99,12 +99,20 @@ export class Core {
     this.roster.hold(lease);
   }
 
-  /** A lease that was live is over, durably. */
-  released(id: number): void {
-    const lease = this.roster.release(id);
-    if (lease === null) return;
-    this.queue.addLive(lease.campaign, -1);
-    const member = this.roster.get(lease.worker);
+  /** Wall time of the last renewal of a live lease; now for one that memory does not know yet. */
+  renewedAt(id: number): number {
+    const renewed = this.roster.live.get(id)?.renewed;
+    const silent = renewed === undefined ? 0 : this.clock.monotonic() - renewed;
+    return this.wall() - Math.round(silent);
+  }
+
+  /** A lease of `job` is over, durably, live or not. */
+  ended(lease: number, job: number): void {
+    this.watchers.changed(job);
+    const live = this.roster.release(lease);
+    if (live === null) return;
+    this.queue.addLive(live.campaign, -1);
+    const member = this.roster.get(live.worker);
     if (member !== undefined) this.offers.reconsider(member);
   }
 

@@ -63,28 +63,21 @@ export async function loseLease(
   await core.kinds.get(lease.kind)?.lost(tx, refOf(lease), reason);
 }
 
-/** The lease is over. `receipt` says how. */
+/** The lease is over without a report. `receipt` says how. */
 export async function endLease(
   core: Core,
   tx: Tx,
   lease: LeaseRow,
-  state: "reported" | "expired" | "cancelled",
+  state: "expired" | "cancelled",
   receipt: Readonly<Record<string, unknown>>,
-  request: string | null = null,
 ): Promise<void> {
-  const renewed = core.roster.live.get(lease.id)?.renewed;
-  const at = core.wall();
-  const silent = renewed === undefined ? 0 : core.clock.monotonic() - renewed;
   await tx.run(
-    `UPDATE leases SET state = ?, ended_at = ?, ready = 0, ready_at = NULL, receipt = ?, report_request = ?,
+    `UPDATE leases SET state = ?, ended_at = ?, ready = 0, ready_at = NULL, receipt = ?,
        renewed_at = CASE WHEN acquired_at IS NULL THEN NULL ELSE ? END
      WHERE id = ?`,
-    [state, at, JSON.stringify(receipt), request, at - Math.round(silent), lease.id],
+    [state, core.wall(), JSON.stringify(receipt), core.renewedAt(lease.id), lease.id],
   );
-  tx.onCommit(() => {
-    if (lease.state !== "queued") core.released(lease.id);
-    core.watchers.changed(lease.job_id);
-  });
+  tx.onCommit(() => core.ended(lease.id, lease.job_id));
 }
 
 /** The job ends without a report. */

@@ -28,17 +28,8 @@ import {
 } from "./status.ts";
 import { submit } from "./submit.ts";
 import { Sweep } from "./sweep.ts";
-import {
-  type EventView,
-  type Evidence,
-  evidence,
-  type JobDetails,
-  type JobFilter,
-  type JobView,
-  listEvents,
-  listJobs,
-  showJob,
-} from "./views.ts";
+import { type EventView, type Evidence, evidence, listEvents } from "./timeline.ts";
+import { type JobDetails, type JobFilter, type JobView, listJobs, showJob } from "./views.ts";
 import type { Answer, HostSample, Message, NoLease } from "./wire.ts";
 
 /**
@@ -218,7 +209,10 @@ export class LeaseEngine {
     return evidence(this.#core, job);
   }
 
-  /** What happened after the event `after`, oldest first. */
+  /**
+   * What happened after the event `after` beyond the usual course of leases, oldest first: losses, expiries, stale
+   * reports, cancels, deaths, and workers that joined, fell silent or were drained.
+   */
   events(after: number, limit = 100): Promise<EventView[]> {
     return listEvents(this.#core, after, limit);
   }

@@ -1,13 +1,12 @@
-/** @module What happened to jobs, leases and workers: one row for each event, in the transaction that made it happen. */
+/**
+ * @module What happened to jobs, leases and workers beyond the usual course of a lease, which its own row tells: one row
+ * for each event, in the transaction that made it happen.
+ */
 
 import type { Row, Tx } from "../store/mod.ts";
 
 /** Every event that is recorded. */
 export type EventName =
-  | "queued"
-  | "acquired"
-  | "running"
-  | "reported"
   | "stale_report"
   | "lost"
   | "expired"

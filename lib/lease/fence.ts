@@ -36,6 +36,19 @@ const LEASE = `
 const BY_ID = `${LEASE} WHERE l.id = ?`;
 const NEWEST = `${LEASE} WHERE l.job_id = ? ORDER BY l.id DESC LIMIT 1`;
 
+/**
+ * The fence in SQL, for an update of `leases`: the lease is live, the caller's, and its job's newest. Its parameters are
+ * those of {@linkcode heldBy}.
+ */
+export const HELD_BY = `id = ? AND worker = ? AND incarnation IS NOT DISTINCT FROM ?
+  AND acquired_at IS NOT NULL AND ended_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM leases n WHERE n.job_id = leases.job_id AND n.id > leases.id)`;
+
+/** The parameters of {@linkcode HELD_BY}. */
+export function heldBy(caller: WorkerCaller, lease: number): (string | number | null)[] {
+  return [lease, caller.name, caller.incarnation];
+}
+
 /** The lease `id`, or null. */
 export function leaseById(tx: Tx, id: number): Promise<LeaseRow | null> {
   return tx.get<LeaseRow>(BY_ID, [id]);

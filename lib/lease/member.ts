@@ -23,6 +23,7 @@ export interface LiveLease {
   readonly id: number;
   readonly job: number;
   readonly kind: string;
+  readonly key: string;
   readonly slots: Slots;
   readonly campaign: number;
   readonly worker: string;

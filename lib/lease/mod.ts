@@ -11,10 +11,9 @@ export type { Pool, Slots } from "./gates.ts";
 export type { WorkerCaller } from "./member.ts";
 export type { Registered, RegisterRequest, WireGrant } from "./register.ts";
 export type { Receipt } from "./report.ts";
+export type { EventView, Evidence } from "./timeline.ts";
 export type { EngineStatus, PoolView, WorkerView } from "./status.ts";
 export {
-  type EventView,
-  type Evidence,
   JOB_STATES,
   type JobDetails,
   type JobFilter,

@@ -94,6 +94,12 @@ async function enter(
   const old = await workerRow(tx, name);
   if (old !== null && old.incarnation !== incarnation) await replace(core, tx, caller, old);
   const held = await heldBy(tx, name, incarnation);
+  // The worker takes them for renewed. Here, so that an expiry in the same commit sees it.
+  const now = core.clock.monotonic();
+  for (const { lease } of held) {
+    const live = core.roster.live.get(lease);
+    if (live !== undefined) live.renewed = now;
+  }
   const cursor = old === null ? core.newestMail : Math.min(old.cursor, core.newestMail);
   const row = rowOf(core, caller, info, old, held, cursor);
   await putRow(tx, row);

@@ -2,14 +2,33 @@
 
 import type { Cid } from "../cas/mod.ts";
 import { isError, messageOf, SubletError } from "../home/mod.ts";
-import type { Tx } from "../store/mod.ts";
+import type { Row, Tx } from "../store/mod.ts";
 import type { Core } from "./core.ts";
 import { endJob, endLease, loseLease } from "./ending.ts";
 import { record } from "./events.ts";
-import { fault, fenced, leaseById, type LeaseRow, refOf, staleLease } from "./fence.ts";
-import type { JobKind } from "./kind.ts";
+import { fault, fenced, HELD_BY, heldBy, leaseById, type LeaseRow, staleLease } from "./fence.ts";
+import type { JobKind, JobRef } from "./kind.ts";
 import type { WorkerCaller } from "./member.ts";
 import { knownMember } from "./members.ts";
+
+/** What of a lease's job never changes. */
+interface Facts {
+  readonly job: number;
+  readonly kind: string;
+  readonly key: string;
+}
+
+const STARTED = `
+  UPDATE leases SET state = 'running', handle = ?, session_id = coalesce(?, session_id),
+    started_at = coalesce(started_at, ?)
+  WHERE ${HELD_BY}`;
+const REPORTED = `
+  UPDATE leases SET state = 'reported', ended_at = ?, receipt = ?, report_request = ?, renewed_at = ?
+  WHERE ${HELD_BY}`;
+// A reason says that somebody cancelled it: then it does not end as a success, whatever its report says.
+const JOB_REPORTED = `
+  UPDATE jobs SET state = CASE WHEN reason IS NULL THEN 'reported' ELSE 'cancelled' END, ended_at = ?
+  WHERE id = ? RETURNING reason`;
 
 /** What a report's sender gets. */
 export type Receipt = Readonly<Record<string, unknown>>;
@@ -28,20 +47,35 @@ export async function started(
   sessionId: string | null,
 ): Promise<void> {
   await knownMember(core, caller);
+  const facts = await factsOf(core, lease);
   await core.write(async (tx) => {
-    const row = await fenced(tx, caller, lease);
-    const at = core.wall();
-    await tx.run(
-      `UPDATE leases SET state = 'running', handle = ?, session_id = coalesce(?, session_id),
-         started_at = coalesce(started_at, ?) WHERE id = ?`,
-      [JSON.stringify(handle), sessionId, at, lease],
-    );
-    if (row.state === "acquired") {
-      await record(tx, at, { event: "running", job: row.job_id, lease, worker: caller.name });
-    }
-    await core.kinds.get(row.kind)?.started(tx, refOf(row));
-    tx.onCommit(() => core.watchers.changed(row.job_id));
+    const changed = await tx.run(STARTED, [
+      JSON.stringify(handle),
+      sessionId,
+      core.wall(),
+      ...heldBy(caller, lease),
+    ]);
+    if (changed === 0 || facts === null) throw await refused(tx, caller, lease);
+    await core.kinds.get(facts.kind)?.started(tx, refTo(facts, caller, lease));
+    tx.onCommit(() => core.watchers.changed(facts.job));
   });
+}
+
+/** What of the lease's job never changes: from memory, or for a lease that is not live from the database. */
+async function factsOf(core: Core, lease: number): Promise<Facts | null> {
+  const live = core.roster.live.get(lease);
+  if (live !== undefined) return live;
+  const row = await core.db.read((tx) => leaseById(tx, lease));
+  return row === null ? null : { job: row.job_id, kind: row.kind, key: row.key };
+}
+
+function refTo({ job, kind, key }: Facts, caller: WorkerCaller, lease: number): JobRef {
+  return { id: job, kind, key, lease, worker: caller.name };
+}
+
+/** Why an update by the fence changed nothing. */
+async function refused(tx: Tx, caller: WorkerCaller, lease: number): Promise<SubletError> {
+  return staleLease(lease, fault(await leaseById(tx, lease), caller) ?? "it changed meanwhile");
 }
 
 /** The caller cannot find the job on `lease` again. Throws `stale_lease`. */
@@ -76,12 +110,13 @@ export async function report(
   body: unknown,
 ): Promise<Receipt> {
   core.checkOpen();
-  const kind = await kindOf(core, lease);
+  const facts = await factsOf(core, lease);
   try {
-    if (kind === null) return await core.write((tx) => receive(core, tx, caller, lease, requestId));
+    if (facts === null) throw staleLease(lease, "there is no such lease");
+    const kind = kindOf(core, facts);
     const parsed = kind.parse(body);
     await checkBlobs(core, kind.blobs(parsed));
-    return await core.write((tx) => receive(core, tx, caller, lease, requestId, kind, parsed));
+    return await core.write((tx) => receive(core, tx, caller, lease, requestId, facts, parsed));
   } catch (error) {
     if (!isError(error, "stale_lease")) throw error;
     await keepStale(core, caller, lease, requestId, body, error);
@@ -89,19 +124,11 @@ export async function report(
   }
 }
 
-/** The kind of the lease's job; null when there is no such lease. Throws `unavailable` for a kind that is unknown here. */
-async function kindOf(core: Core, lease: number): Promise<JobKind | null> {
-  const name = core.roster.live.get(lease)?.kind ??
-    (await core.db.read((tx) => leaseById(tx, lease)))?.kind;
-  if (name === undefined) return null;
+/** Throws `unavailable` for a kind that this server does not know. */
+function kindOf(core: Core, { kind: name }: Facts): JobKind {
   const kind = core.kinds.get(name);
-  if (kind === undefined) {
-    throw new SubletError(
-      "unavailable",
-      `this server knows no kind of job ${name}: keep the report`,
-    );
-  }
-  return kind;
+  if (kind !== undefined) return kind;
+  throw new SubletError("unavailable", `this server knows no kind of job ${name}: keep the report`);
 }
 
 async function checkBlobs(core: Core, blobs: readonly Cid[]): Promise<void> {
@@ -120,26 +147,39 @@ async function receive(
   caller: WorkerCaller,
   lease: number,
   requestId: string,
-  kind?: JobKind,
-  parsed?: unknown,
+  facts: Facts,
+  parsed: unknown,
+): Promise<Receipt> {
+  const receipt = { reported: facts.kind };
+  const at = core.wall();
+  const changed = await tx.run(REPORTED, [
+    at,
+    JSON.stringify(receipt),
+    requestId,
+    core.renewedAt(lease),
+    ...heldBy(caller, lease),
+  ]);
+  if (changed === 0) return await repeated(tx, caller, lease, requestId);
+  const ended = await tx.get<Row & { reason: string | null }>(JOB_REPORTED, [at, facts.job]);
+  const ref = refTo(facts, caller, lease);
+  const revoked = ended?.reason ?? null;
+  await kindOf(core, facts).apply(tx, revoked === null ? ref : { ...ref, revoked }, parsed);
+  tx.onCommit(() => core.ended(lease, facts.job));
+  return receipt;
+}
+
+/** The receipt of a report that was applied already. Throws `stale_lease` for any other. */
+async function repeated(
+  tx: Tx,
+  caller: WorkerCaller,
+  lease: number,
+  requestId: string,
 ): Promise<Receipt> {
   const row = await leaseById(tx, lease);
   if (row !== null && row.worker === caller.name && row.report_request === requestId) {
     return JSON.parse(row.receipt ?? "{}");
   }
-  const why = fault(row, caller);
-  if (row === null || kind === undefined || why !== null) throw staleLease(lease, why ?? "");
-  await kind.apply(tx, refOf(row), parsed);
-  const receipt = { reported: row.kind };
-  await endLease(core, tx, row, "reported", receipt, requestId);
-  const at = core.wall();
-  await tx.run("UPDATE jobs SET state = ?, ended_at = ? WHERE id = ?", [
-    row.revoked_at === null ? "reported" : "cancelled",
-    at,
-    row.job_id,
-  ]);
-  await record(tx, at, { event: "reported", job: row.job_id, lease, worker: caller.name });
-  return receipt;
+  throw await refused(tx, caller, lease);
 }
 
 /** Keep a refused report: as JSON in an event of its job, or by its address when it is long. */

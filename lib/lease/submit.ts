@@ -3,7 +3,6 @@
 import { SubletError } from "../home/mod.ts";
 import type { Row, Tx } from "../store/mod.ts";
 import type { Core } from "./core.ts";
-import { record } from "./events.ts";
 import type { Slots } from "./gates.ts";
 import type { Submission, Submitted } from "./kind.ts";
 import { laneOf } from "./lanes.ts";
@@ -86,12 +85,6 @@ export async function queueLease(core: Core, tx: Tx, next: NextLease): Promise<n
     ],
   );
   const lease = idOf(row);
-  await record(tx, at, {
-    event: "queued",
-    job: next.job,
-    lease,
-    ...(waits ? { fields: { attempt: next.attempt, wait_ms: Math.ceil(next.delayMs) } } : {}),
-  });
   tx.onCommit(() => {
     if (waits) core.delays.add(lease, core.clock.monotonic() + next.delayMs);
     else core.takeable(next.lane, next.campaign);

@@ -3,9 +3,9 @@
 import { SubletError } from "../home/mod.ts";
 import type { Row, Tx } from "../store/mod.ts";
 import type { Core } from "./core.ts";
-import type { EventRow } from "./events.ts";
 import { parseLane } from "./lanes.ts";
 import { isoOrNull, isoTime } from "./time.ts";
+import { eventsOf, type EventView, type LeaseColumns } from "./timeline.ts";
 import { whyLaneWaits } from "./why.ts";
 
 /** The states of a job. */
@@ -53,17 +53,6 @@ export interface LeaseView {
   readonly reason: string | null;
 }
 
-/** Something that happened. */
-export interface EventView {
-  readonly id: number;
-  readonly at: string;
-  readonly event: string;
-  readonly job: number | null;
-  readonly lease: number | null;
-  readonly worker: string | null;
-  readonly fields: Readonly<Record<string, unknown>>;
-}
-
 /** A job with everything that is known of it. */
 export interface JobDetails extends JobView {
   readonly job_cid: string;
@@ -74,19 +63,8 @@ export interface JobDetails extends JobView {
     readonly labels: readonly string[];
   };
   readonly leases: readonly LeaseView[];
-  /** Newest last, at most {@linkcode MAX_EVENTS}. */
+  /** What happened, newest last. */
   readonly events: readonly EventView[];
-}
-
-/** A report that was refused by the fence. */
-export interface Evidence {
-  readonly at: string;
-  readonly lease: number | null;
-  readonly worker: string | null;
-  readonly reason: string;
-  /** The report itself, or its address in the CAS. */
-  readonly report?: unknown;
-  readonly report_cid?: string;
 }
 
 /** Which jobs to list, newest first. */
@@ -100,8 +78,7 @@ export interface JobFilter {
   readonly limit?: number;
 }
 
-/** How many events and leases of a job are shown. */
-export const MAX_EVENTS = 200;
+/** How many leases of a job are shown: the newest. */
 const MAX_LEASES = 100;
 const MAX_LIST = 1000;
 
@@ -161,15 +138,9 @@ export async function listJobs(core: Core, filter: JobFilter = {}): Promise<JobV
 export async function showJob(core: Core, job: number): Promise<JobDetails> {
   const found = await core.db.read(async (tx) => {
     const row = await tx.get<JobRow>(`${JOB} WHERE j.id = ?`, [job]);
-    return row === null ? null : {
-      row,
-      leases: await leasesOf(core, tx, job),
-      events: await tx.all<EventRow>(
-        `SELECT id, at, event, job_id, lease, worker, fields FROM lease_events
-         WHERE job_id = ? ORDER BY id DESC LIMIT ?`,
-        [job, MAX_EVENTS],
-      ),
-    };
+    if (row === null) return null;
+    const leases = await leasesOf(tx, job);
+    return { row, leases, events: await eventsOf(tx, job, leases) };
   });
   if (found === null) throw new SubletError("not_found", `there is no job ${job}`);
   const { pool, runner, labels } = parseLane(found.row.lane);
@@ -178,52 +149,8 @@ export async function showJob(core: Core, job: number): Promise<JobDetails> {
     job_cid: found.row.job_cid,
     repo: found.row.repo,
     requires: { pool, runner, labels },
-    leases: found.leases,
-    events: found.events.reverse().map(eventView),
-  };
-}
-
-/** The stale reports of a job, oldest first, whole. */
-export async function evidence(core: Core, job: number): Promise<Evidence[]> {
-  const rows = await core.db.read((tx) =>
-    tx.all<EventRow>(
-      `SELECT id, at, event, job_id, lease, worker, fields FROM lease_events
-       WHERE job_id = ? AND event = 'stale_report' ORDER BY id LIMIT ?`,
-      [job, MAX_EVENTS],
-    )
-  );
-  return rows.map((row) => ({
-    reason: "",
-    ...JSON.parse(row.fields ?? "{}"),
-    at: isoTime(row.at),
-    lease: row.lease,
-    worker: row.worker,
-  }));
-}
-
-/** Events after `after`, oldest first, at most `limit`: a feed. */
-export async function listEvents(core: Core, after: number, limit: number): Promise<EventView[]> {
-  const rows = await core.db.read((tx) =>
-    tx.all<EventRow>(
-      `SELECT id, at, event, job_id, lease, worker, fields FROM lease_events
-       WHERE id > ? ORDER BY id LIMIT ?`,
-      [after, Math.min(Math.max(1, limit), MAX_LIST)],
-    )
-  );
-  return rows.map(eventView);
-}
-
-function eventView(row: EventRow): EventView {
-  const { report, ...fields } = JSON.parse(row.fields ?? "{}");
-  return {
-    id: row.id,
-    at: isoTime(row.at),
-    event: row.event,
-    job: row.job_id,
-    lease: row.lease,
-    worker: row.worker,
-    // The report itself can be large: `evidence` has it.
-    fields: report === undefined ? fields : { ...fields, report: "kept" },
+    leases: found.leases.map((lease) => leaseView(core, lease)),
+    events: found.events,
   };
 }
 
@@ -261,27 +188,13 @@ function whyJobWaits(core: Core, row: JobRow, whys: Map<string, string>): string
   return why;
 }
 
-type LeaseColumns = Row & {
-  id: number;
-  state: string;
-  attempt: number;
-  worker: string | null;
-  created_at: number;
-  acquired_at: number | null;
-  started_at: number | null;
-  renewed_at: number | null;
-  revoked_at: number | null;
-  ended_at: number | null;
-  receipt: string | null;
-};
-
-async function leasesOf(core: Core, tx: Tx, job: number): Promise<LeaseView[]> {
+async function leasesOf(tx: Tx, job: number): Promise<LeaseColumns[]> {
   const rows = await tx.all<LeaseColumns>(
     `SELECT id, state, attempt, worker, created_at, acquired_at, started_at, renewed_at, revoked_at, ended_at,
        receipt FROM leases WHERE job_id = ? ORDER BY id DESC LIMIT ?`,
     [job, MAX_LEASES],
   );
-  return rows.reverse().map((row) => leaseView(core, row));
+  return rows.reverse();
 }
 
 function leaseView(core: Core, row: LeaseColumns): LeaseView {
