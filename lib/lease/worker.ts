@@ -137,7 +137,7 @@ export class LeaseWorker {
 
   /** Recover the leases that the server says this worker holds, and that it knows nothing of. */
   #recover(grants: readonly Grant[]): void {
-    const asked = markNow(this.#core.clock);
+    const asked = this.#core.joined;
     for (const grant of grants) {
       if (this.#core.held.has(grant.lease)) continue;
       this.#took();

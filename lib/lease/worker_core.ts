@@ -71,6 +71,8 @@ export class WorkerCore {
   onHeardAgain: () => void = () => {};
   registration: Registration | null = null;
   refusal: SubletError | null = null;
+  /** When the last registration that was answered was sent: it renewed what it says is held. */
+  joined: Mark;
   /** When the server last answered anything. */
   heard: Mark;
   #mode: "working" | "draining" | "stopping" = "working";
@@ -84,7 +86,7 @@ export class WorkerCore {
     this.clock = options.clock;
     this.ids = options.ids;
     this.log = options.log;
-    this.heard = markNow(this.clock);
+    this.joined = this.heard = markNow(this.clock);
   }
 
   /** Working: takes jobs. Draining: takes none, finishes what it has. Stopping: stops what it has. */
@@ -107,8 +109,9 @@ export class WorkerCore {
     return count;
   }
 
-  /** The server knows this worker now. */
-  join(registration: Registration): void {
+  /** The server knows this worker now; the call that made it so was sent at `asked`. */
+  join(registration: Registration, asked: Mark): void {
+    this.joined = asked;
     this.#worker ??= registration.worker;
     this.registration = registration;
     this.registered.open();

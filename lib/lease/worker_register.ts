@@ -21,9 +21,11 @@ export class Registrar {
   /** When the server last took this worker in. */
   #joined: Mark;
   readonly #again: Backoff;
+  /** When the last registration was sent. */
+  #asked: Mark;
 
   constructor(private readonly core: WorkerCore) {
-    this.#joined = markNow(core.clock);
+    this.#asked = this.#joined = markNow(core.clock);
     this.#again = new Backoff(core.ids);
   }
 
@@ -36,7 +38,7 @@ export class Registrar {
         const registration = await this.#once();
         workerPart(registration.worker);
         const first = core.registration === null;
-        core.join(registration);
+        core.join(registration, this.#asked);
         this.#joined = markNow(core.clock);
         core.log.event("worker.registered", {
           worker: registration.worker,
@@ -84,6 +86,7 @@ export class Registrar {
       incarnation: options.incarnation.id,
       once: options.once === true,
     };
+    this.#asked = markNow(core.clock);
     return await core.call("register", REGISTER_SECONDS, (signal) => this.#succeed(info, signal));
   }
 
