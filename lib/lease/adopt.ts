@@ -40,9 +40,9 @@ async function adoptLive(core: Core, tx: Tx): Promise<void> {
   >(
     `SELECT l.id, l.job_id, j.kind, j.key, l.slots, l.campaign, l.worker
      FROM leases l JOIN jobs j ON j.id = l.job_id
-     WHERE l.acquired_at IS NOT NULL AND l.ended_at IS NULL`,
+     WHERE l.worker >= '' AND l.acquired_at IS NOT NULL AND l.ended_at IS NULL`,
   );
-  // An ORDER BY would walk all leases ever made instead of the index of the live ones.
+  // The range over all workers picks the index of live leases; an ORDER BY would walk all that ever were.
   rows.sort((a, b) => a.id - b.id);
   for (const { id, job_id, kind, key, slots, campaign, worker } of rows) {
     core.roster.hold({ id, job: job_id, kind, key, slots, campaign, worker, renewed: now });

@@ -5,7 +5,7 @@
 
 import { Hono } from "hono";
 import type { Cid } from "../cas/mod.ts";
-import { isError, messageOf, SubletError } from "../home/mod.ts";
+import { SubletError } from "../home/mod.ts";
 import type { Caller, NetEnv } from "../net/mod.ts";
 import type { LeaseEngine } from "./engine.ts";
 import type { WorkerCaller } from "./member.ts";
@@ -125,9 +125,10 @@ async function asNotSent<T>(body: () => Promise<T>): Promise<T> {
   try {
     return await body();
   } catch (error) {
-    const temporary = isError(error, "unavailable", "unreachable", "busy", "not_sent");
-    if (temporary || error instanceof SubletError && error.status >= 500) throw error;
-    throw new SubletError("not_sent", messageOf(error), { cause: error });
+    if (!(error instanceof SubletError) || error.status >= 500 || error.code === "busy") {
+      throw error;
+    }
+    throw new SubletError("not_sent", error.message, { cause: error });
   }
 }
 
