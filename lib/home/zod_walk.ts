@@ -7,13 +7,16 @@ export class EnvText {
   constructor(readonly text: string) {}
 }
 
-/** `schema` without its defaults, and without optional and nullable. */
+/** `schema` without its defaults, and without optional and nullable; of alternatives the table, if there is one. */
 function bare(schema: z.core.$ZodType): z.core.$ZodType {
   if (
     schema instanceof z.ZodDefault || schema instanceof z.ZodOptional ||
     schema instanceof z.ZodNullable || schema instanceof z.ZodPrefault
   ) return bare(schema.def.innerType);
   if (schema instanceof z.ZodPipe) return bare(schema.def.in);
+  if (schema instanceof z.ZodUnion) {
+    return schema.def.options.map(bare).find((one) => one instanceof z.ZodObject) ?? schema;
+  }
   return schema;
 }
 

@@ -50,7 +50,9 @@ const lease = name(
 const event = name(
   "Event",
   z.object({
-    id: z.int(),
+    id: z.int().nullable().describe(
+      "Null for a lease's own course: queued, acquired, running, reported.",
+    ),
     at: time,
     event: z.string(),
     job: z.int().nullable(),

@@ -15,7 +15,7 @@ export function mount(
   route: Route,
   authenticate: MiddlewareHandler<NetEnv>,
 ): void {
-  const path = route.path.replace(/\{(\w+)\+\}/g, ":$1{.+}").replace(/\{(\w+)\}/g, ":$1");
+  const path = route.path.replace(/\{(\w+)\+\}/g, ":$1{[^]+}").replace(/\{(\w+)\}/g, ":$1");
   const guards = route.access === null ? [] : [authenticate, requireAccess(route.access)];
   app.on(route.method.toUpperCase(), [path], ...guards, async (c) => {
     const result = await route.run({

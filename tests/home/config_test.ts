@@ -134,6 +134,10 @@ const MISTAKES: readonly (readonly [toml: string, line: string])[] = [
     "[plugins.vcs]",
     "plugins.vcs = {…}: there is no such key; known here: cas, executor, network, secrets (in FILE)",
   ],
+  [
+    "[plugins.network]\nlisten = '0.0.0.0:1'\ntls = { cert = '/dev/null', key = '/dev/null', certificate = 1 }",
+    "plugins.network.tls.certificate = 1: there is no such key; known here: cert, key (in FILE)",
+  ],
   ["[plugins]\nnetwork = 'x'", 'plugins.network = "x": must be a table (in FILE)'],
   [
     "[plugins.network]\nprovider = 'proxy'\nrules = []",

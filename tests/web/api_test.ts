@@ -227,11 +227,15 @@ Deno.test("a job's log files are listed, and come from the CAS by the report's a
   const worker = new HandWorker(api);
   await worker.register();
   const { lease } = await worker.start();
-  const files = { "candidate-1/ev al.stdout": await log(api, "<script>hi</script>") };
+  const files = {
+    "candidate-1/ev al.stdout": await log(api, "<script>hi</script>"),
+    "two\nlines": await log(api, "odd name"),
+  };
   await worker.report(lease, { samples: [run(1)], files });
   assert.deepEqual((await api.owner("GET", "/v1/jobs/1/logs")).json, { files });
   const response = await api.raw("/v1/jobs/1/logs/candidate-1/ev%20al.stdout");
   assert.equal(await response.text(), "<script>hi</script>");
+  assert.equal(await (await api.raw("/v1/jobs/1/logs/two%0Alines")).text(), "odd name");
   assert.equal(response.headers.get("content-type"), "application/octet-stream");
   assert.equal(response.headers.get("x-content-type-options"), "nosniff");
   for (
