@@ -6,6 +6,8 @@
  * of what it needs alone, so that no dev dependency of the lock file is embedded.
  */
 
+import { fileURLToPath } from "node:url";
+
 const TARGETS = [
   "x86_64-unknown-linux-gnu",
   "aarch64-unknown-linux-gnu",
@@ -18,7 +20,7 @@ const DEV_IMPORTS = ["fast-check", "hash-wasm"];
 /** Modules and files that are loaded by URL at run time, so the compiler does not see them. */
 const INCLUDES = ["lib/store/migrations", "lib/lease/machine/worker_entry.ts"];
 
-const root = new URL("..", import.meta.url).pathname;
+const root = fileURLToPath(new URL("..", import.meta.url));
 
 async function copyTree(from: string, to: string): Promise<void> {
   await Deno.mkdir(to, { recursive: true });

@@ -4,6 +4,8 @@
  * Usage: `deno task test [FILTER…]`: with paths, only those tests run, and nothing else.
  */
 
+import { fileURLToPath } from "node:url";
+
 interface Tally {
   passed: number;
   failed: number;
@@ -11,7 +13,7 @@ interface Tally {
 }
 
 const deno = Deno.execPath();
-const root = new URL("..", import.meta.url).pathname;
+const root = fileURLToPath(new URL("..", import.meta.url));
 
 async function step(name: string, args: string[]): Promise<Tally> {
   console.log(`\n== ${name}: deno ${args.join(" ")}`);

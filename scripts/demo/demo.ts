@@ -1,5 +1,6 @@
 /** @module The pieces of the demo: a home, a server, a store, workers, a campaign; all real processes. */
 
+import { fileURLToPath } from "node:url";
 import { Programs } from "./programs.ts";
 
 /** What the server says of one evaluation (`sublet eval --json`), as far as the demo reads it. */
@@ -79,7 +80,7 @@ export class Demo implements AsyncDisposable {
   /** A git repository with one commit a model, registered as a campaign. */
   async makeCampaign(models: readonly (readonly [string, string])[]): Promise<void> {
     const repo = `${this.#programs.root}/repo`;
-    const here = new URL(".", import.meta.url).pathname;
+    const here = fileURLToPath(new URL(".", import.meta.url));
     await Deno.mkdir(`${repo}/data`, { recursive: true });
     await this.#programs.git(repo, "init", "--quiet", "--initial-branch=main");
     await Deno.copyFile(`${here}evaluate.ts`, `${repo}/evaluate.ts`);

@@ -1,5 +1,7 @@
 /** @module The processes of the demo, and the directory that they live in. Nothing outlives it. */
 
+import { fileURLToPath } from "node:url";
+
 /** Starts this program's commands, each with a home beneath one temporary directory. */
 export class Programs implements AsyncDisposable {
   readonly #running = new Map<string, Deno.ChildProcess>();
@@ -14,7 +16,7 @@ export class Programs implements AsyncDisposable {
   /** With `binary`, a compiled file; without one, this checkout. */
   static async make(options: { binary: string | null; keep: boolean }): Promise<Programs> {
     const root = await Deno.realPath(await Deno.makeTempDir({ prefix: "sublet-demo-" }));
-    const path = (name: string) => new URL(`../../${name}`, import.meta.url).pathname;
+    const path = (name: string) => fileURLToPath(new URL(`../../${name}`, import.meta.url));
     const argv = options.binary === null
       ? [Deno.execPath(), "run", "-A", "--no-check", "--config", path("deno.json"), path("main.ts")]
       : [await Deno.realPath(options.binary)];
