@@ -1,16 +1,24 @@
 /** @module The CLI's client of the HTTP API: over the home's Unix socket, or `SUBLET_SERVER` with `SUBLET_TOKEN`. */
 
-import { type ErrorCode, ERRORS, homeDir, homePaths, isError, SubletError } from "../home/mod.ts";
+import {
+  type ErrorCode,
+  ERRORS,
+  homeDir,
+  homePaths,
+  isError,
+  messageOf,
+  SubletError,
+} from "../home/mod.ts";
 import type { HttpClient } from "../net/mod.ts";
 
 /** Calls of the HTTP API, as JSON. */
 export class ApiClient implements Disposable {
   readonly #http: HttpClient;
-  readonly #hint: string;
+  readonly #unreachable: (error: unknown) => string;
 
-  private constructor(http: HttpClient, hint: string) {
+  private constructor(http: HttpClient, unreachable: (error: unknown) => string) {
     this.#http = http;
-    this.#hint = hint;
+    this.#unreachable = unreachable;
   }
 
   /** The API that this machine's environment names. */
@@ -28,12 +36,16 @@ export class ApiClient implements Disposable {
       }
       return new ApiClient(
         openHttpClient({ server, token, env }),
-        `check SUBLET_SERVER=${server} and that the server runs`,
+        (error) => `${messageOf(error)} (SUBLET_SERVER=${server})`,
       );
     }
     const paths = homePaths(homeDir(env));
     const http = openHttpClient({ server: `unix:${paths.socket}`, env });
-    return new ApiClient(http, `start it with \`sublet serve --detach\` (home ${paths.root})`);
+    return new ApiClient(
+      http,
+      () =>
+        `the server does not answer: start it with \`sublet serve --detach\` (home ${paths.root})`,
+    );
   }
 
   [Symbol.dispose](): void {
@@ -73,9 +85,7 @@ export class ApiClient implements Disposable {
       });
     } catch (error) {
       if (!isError(error, "unreachable")) throw error;
-      throw new SubletError("unreachable", `the server does not answer: ${this.#hint}`, {
-        cause: error,
-      });
+      throw new SubletError("unreachable", this.#unreachable(error), { cause: error });
     }
   }
 }

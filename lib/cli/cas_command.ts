@@ -56,15 +56,25 @@ function addGet(cas: Command): void {
       const { parseCid } = await import("../cas/mod.ts");
       const cid = parseCid(text);
       await using home = await openStore();
-      if (file !== undefined) {
+      // A device or a pipe is written to: a file takes the place of a file alone.
+      const device = file === undefined ? null : await deviceAt(file);
+      if (file !== undefined && device === null) {
         if (await home.cas.getFile(cid, file) === null) throw lacking(text);
         return;
       }
       const blob = await home.cas.getStream(cid);
       if (blob === null) throw lacking(text);
+      if (device !== null) return await blob.stream.pipeTo(device);
       const output = new Output();
       for await (const chunk of blob.stream) output.bytes(chunk);
     });
+}
+
+/** Where to write to `file` when it is there and neither a file nor a directory; else null. */
+async function deviceAt(file: string): Promise<WritableStream<Uint8Array> | null> {
+  const info = await Deno.stat(file).catch(() => null);
+  if (info === null || info.isFile || info.isDirectory) return null;
+  return (await Deno.open(file, { write: true })).writable;
 }
 
 function lacking(cid: string): SubletError {

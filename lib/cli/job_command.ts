@@ -3,8 +3,9 @@
 import type { Command } from "@commander-js/extra-typings";
 import { SubletError } from "../home/mod.ts";
 import { ApiClient } from "./api_client.ts";
-import { age, Output } from "./output.ts";
+import { age, number, Output, plainCell } from "./output.ts";
 import { integer } from "./parse.ts";
+import { type EvaluationView, metricsText } from "./views.ts";
 
 /** A job in a list, as the API answers it. */
 interface JobView {
@@ -39,7 +40,15 @@ interface JobDetails extends JobView {
     worker: string | null;
     fields: unknown;
   }[];
+  readonly evaluation?: EvaluationView | null;
 }
+
+/** What a cancel came to. */
+const CANCELLED = {
+  cancelled: "cancelled",
+  revoked: "its worker is told to stop it, and still reports",
+  ended: "it had ended before, so nothing changed",
+} as const;
 
 /** Add the commands. */
 export function addJob(root: Command): void {
@@ -104,6 +113,7 @@ function addShow(job: Command): void {
         ["attempts", `${found.attempts} of ${found.max_attempts}`],
         ...(found.reason ? [["reason", found.reason]] : []),
         ...(found.waits ? [["waits", found.waits]] : []),
+        ...evaluationRows(found.evaluation ?? null),
       ]);
       for (const lease of found.leases) {
         output.table([], [[
@@ -124,6 +134,18 @@ function addShow(job: Command): void {
         ]]);
       }
     });
+}
+
+function evaluationRows(evaluation: EvaluationView | null): string[][] {
+  if (evaluation === null) return [];
+  const metrics = metricsText(evaluation.metrics, number);
+  return [
+    ["commit", `${evaluation.revision.slice(0, 10)} ${evaluation.subject}`],
+    ["result", evaluation.state],
+    ...(metrics === "" ? [] : [["metrics", metrics]]),
+    ...(evaluation.error === null ? [] : [["error", evaluation.error]]),
+    ...(evaluation.comparison ? [["against", evaluation.comparison.reason]] : []),
+  ];
 }
 
 function addLogs(job: Command): void {
@@ -158,7 +180,7 @@ function addLogs(job: Command): void {
             `job ${id} has no log file ${path}: \`sublet job logs ${id} --list\` lists them`,
           );
         }
-        if (paths.length > 1) output.note(`==> ${path} <==`);
+        if (paths.length > 1) output.note(`==> ${plainCell(path)} <==`);
         const escaped = path.split("/").map(encodeURIComponent).join("/");
         output.bytes(await api.raw("GET", `/v1/jobs/${id}/logs/${escaped}`));
       }
@@ -173,10 +195,12 @@ function addEnding(job: Command): void {
     .action(async (id, options) => {
       const output = new Output();
       using api = await ApiClient.open();
-      await api.call("POST", `/v1/jobs/${id}/cancel`, {
-        reason: options.reason ?? "cancelled by the command line",
-      });
-      output.note(`job ${id}: cancel asked`);
+      const { outcome } = await api.call<{ outcome: keyof typeof CANCELLED }>(
+        "POST",
+        `/v1/jobs/${id}/cancel`,
+        { reason: options.reason ?? "cancelled by the command line" },
+      );
+      output.note(`job ${id}: ${CANCELLED[outcome]}`);
     });
   job.command("retry")
     .description("Queue a dead, failed or cancelled job again.")

@@ -4,6 +4,10 @@
  */
 
 import { messageOf } from "../home/mod.ts";
+import { Finished } from "./finished.ts";
+
+/** What a program ends with whose reader left: 128 and SIGPIPE, as a shell counts. */
+export const READER_LEFT = 141;
 
 /** What the options that every command has came to. */
 export interface OutputOptions {
@@ -37,16 +41,25 @@ export class Output {
     this.bytes(this.#encoder.encode(text + "\n"));
   }
 
-  /** Raw data. */
+  /** Raw data. Throws {@linkcode Finished} when nobody reads any more, as after `| head -1`. */
   bytes(bytes: Uint8Array): void {
-    for (let done = 0; done < bytes.length;) {
-      done += this.#streams.stdout.writeSync(bytes.subarray(done));
+    try {
+      for (let done = 0; done < bytes.length;) {
+        done += this.#streams.stdout.writeSync(bytes.subarray(done));
+      }
+    } catch (error) {
+      throw error instanceof Deno.errors.BrokenPipe ? new Finished(READER_LEFT) : error;
     }
   }
 
   /** A line for the person who watches, on stderr. */
   note(text: string): void {
-    this.#streams.stderr.writeSync(this.#encoder.encode(text + "\n"));
+    try {
+      this.#streams.stderr.writeSync(this.#encoder.encode(text + "\n"));
+    } catch (error) {
+      // Nobody watches, which is no reason to stop.
+      if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+    }
   }
 
   /** One JSON document: indented on a terminal, one line in a pipe. */

@@ -13,6 +13,7 @@ import { addServe } from "./serve_command.ts";
 import { addStatus } from "./status_command.ts";
 import { addStop } from "./stop_command.ts";
 import { addToken } from "./token_command.ts";
+import { VERSION } from "./version.ts";
 import { addVersion } from "./version_command.ts";
 import { addWorker } from "./worker_command.ts";
 
@@ -32,6 +33,7 @@ Examples:
   sublet worker --server URL --pool gpu    lend this machine`,
     )
     .configureOutput({ writeOut: (text) => new Output().bytes(new TextEncoder().encode(text)) })
+    .version(VERSION, "-V, --version", "print the version")
     .showSuggestionAfterError(true)
     .showHelpAfterError("(sublet --help lists the commands)")
     .exitOverride();
@@ -60,10 +62,20 @@ function exitOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   new Output().note(`sublet: ${describe(error)}`);
   if (error instanceof SubletError) return error.exit;
+  if (isOfSystem(error)) {
+    new Output().note("sublet: check its path, its permissions and the free space");
+    return EXIT.failed;
+  }
   if (Deno.env.get("SUBLET_DEBUG") === "1" && error instanceof Error) {
     new Output().note(error.stack ?? "");
   } else new Output().note("sublet: this is a fault of sublet itself; SUBLET_DEBUG=1 shows where");
   return EXIT.failed;
+}
+
+/** Whether the operating system refused: no space, a read-only file system, no permission. */
+function isOfSystem(error: unknown): boolean {
+  return error instanceof Error && "code" in error && typeof error.code === "string" &&
+    /^E[A-Z]+$/.test(error.code);
 }
 
 /** Run the command that `argv` names; its exit code. */
@@ -71,7 +83,7 @@ export async function main(argv: readonly string[]): Promise<number> {
   try {
     const root = program();
     if (argv.length === 0) {
-      root.outputHelp();
+      root.outputHelp({ error: true });
       return EXIT.usage;
     }
     await root.parseAsync([...argv], { from: "user" });

@@ -1,7 +1,8 @@
 /** @module Output is a table on a terminal, tab-separated in a pipe, and carries no control characters. */
 
 import assert from "node:assert/strict";
-import { age, Output, plainCell, size } from "../../lib/cli/output.ts";
+import { Finished } from "../../lib/cli/finished.ts";
+import { age, Output, plainCell, READER_LEFT, size } from "../../lib/cli/output.ts";
 
 function fake(terminal: boolean) {
   const written: string[] = [];
@@ -50,4 +51,19 @@ Deno.test("size() counts in decimal units", () => {
     "1.5 kB",
     "2.0 GB",
   ]);
+});
+
+Deno.test("Output ends the command quietly when nobody reads its data, and goes on when nobody reads its notes", () => {
+  const closed = {
+    writeSync(): number {
+      throw new Deno.errors.BrokenPipe("closed");
+    },
+    isTerminal: () => false,
+  };
+  const output = new Output({}, { stdout: closed, stderr: closed });
+  output.note("to nobody");
+  assert.throws(
+    () => output.line("data"),
+    (error) => error instanceof Finished && error.exit === READER_LEFT,
+  );
 });

@@ -70,6 +70,11 @@ Deno.test("wrong usage exits with 2", async () => {
   assert.equal(await main(["worker", "--server", "http://127.0.0.1:1"]), EXIT.usage);
 });
 
+Deno.test("no command at all is wrong usage; --version is none", async () => {
+  assert.equal(await main([]), EXIT.usage);
+  assert.equal(await main(["--version"]), EXIT.ok);
+});
+
 Deno.test("--help exits with 0", async () => {
   assert.equal(await main(["--help"]), EXIT.ok);
   assert.equal(await main(["job", "list", "--help"]), EXIT.ok);

@@ -1,6 +1,7 @@
 /** @module `sublet serve --detach`: the same server, left running in the background. */
 
-import { SubletError } from "../../home/mod.ts";
+import { EXIT, SubletError } from "../../home/mod.ts";
+import { Finished } from "../finished.ts";
 import { selfCommand } from "../self.ts";
 import { runningServer } from "../server_lock.ts";
 import { ApiClient } from "../api_client.ts";
@@ -41,13 +42,26 @@ export async function detach(listen: string | undefined, output: Output): Promis
   const before = await Deno.stat(paths.log).then((info) => info.size, () => 0);
   while (!await answers()) {
     if (ended !== null) {
-      const log = (await Deno.readTextFile(paths.log)).slice(before).trim();
-      throw new SubletError("failed", `the server does not start:\n${log}`);
+      const log = (await textFrom(paths.log, before)).trim();
+      const why = log === "" ? `it ended with ${ended}, and could not write ${paths.log}` : log;
+      output.note(`sublet: the server does not start:\n${why.replace(/^sublet: /, "")}`);
+      throw new Finished(ended === 0 ? EXIT.failed : ended);
     }
     await new Promise((resolve) => setTimeout(resolve, 30));
   }
   child.unref();
   output.line(`server ${child.pid} serving on ${paths.socket}, log in ${paths.log}`);
+}
+
+/** What is in the file `path` from byte `from` on; nothing when it cannot be read. */
+async function textFrom(path: string, from: number): Promise<string> {
+  try {
+    using file = await Deno.open(path);
+    await file.seek(from, Deno.SeekMode.Start);
+    return await new Response(file.readable).text();
+  } catch {
+    return "";
+  }
 }
 
 async function answers(): Promise<boolean> {
