@@ -7,6 +7,7 @@ import { addEval } from "./eval_command.ts";
 import { Finished } from "./finished.ts";
 import { addInit } from "./init_command.ts";
 import { addJob } from "./job_command.ts";
+import { addLimits } from "./limits_command.ts";
 import { describe, Output } from "./output.ts";
 import { addPool } from "./pool_command.ts";
 import { addServe } from "./serve_command.ts";
@@ -47,6 +48,7 @@ Examples:
       addJob,
       addStatus,
       addPool,
+      addLimits,
       addToken,
       addCas,
       addVersion,

@@ -2,6 +2,12 @@
 
 import type { Command } from "@commander-js/extra-typings";
 import { ApiClient } from "./api_client.ts";
+import {
+  limitSource,
+  limitText,
+  type LiveKeyView,
+  type RefusedLimitView,
+} from "./limits_command.ts";
 import { age, Output } from "./output.ts";
 
 interface StatusView {
@@ -17,6 +23,8 @@ interface StatusView {
     readonly running: number;
     readonly waits: string | null;
   };
+  readonly limits: readonly LiveKeyView[];
+  readonly refused_limits: readonly RefusedLimitView[];
 }
 
 /** Add the command. */
@@ -52,5 +60,10 @@ function show(output: Output, status: StatusView): void {
     ["workers", `${workers.reachable} of ${workers.total} reachable`],
     ["jobs", `${jobs.running} running, ${jobs.queued} queued`],
     ...(jobs.waits === null ? [] : [["waits", jobs.waits]]),
+    ...status.limits.map((each) => ["limit", `${limitText(each)} (${limitSource(each)})`]),
+    ...status.refused_limits.map((each) => [
+      "limit",
+      `not in force: ${limitText(each)}: ${each.why}`,
+    ]),
   ]);
 }

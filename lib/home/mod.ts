@@ -21,4 +21,5 @@ export { type Address, addressOf, formatAddress, isLoopback, parseAddress } from
 export * from "./config.ts";
 export { ConfigError, parseTable } from "./config_error.ts";
 export { POOL_NAME } from "./config_schema.ts";
+export * from "./live_keys.ts";
 export { nearest } from "./nearest.ts";

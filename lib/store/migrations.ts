@@ -9,6 +9,7 @@ const FILES: readonly string[] = [
   "0001_base.sql",
   "0002_leases.sql",
   "0003_evaluations.sql",
+  "0004_limits.sql",
 ];
 
 /** One migration: its number counts from 1. */

@@ -5,11 +5,13 @@ import { HTTPException } from "hono/http-exception";
 import type { Cas } from "../cas/mod.ts";
 import { type Clock, type Log, SubletError } from "../home/mod.ts";
 import type { Evaluations } from "../job/mod.ts";
+import type { Limits } from "../lease/mod.ts";
 import { type NetEnv, onError, type Tokens } from "../net/mod.ts";
 import { campaignRoutes } from "./campaign_routes.ts";
 import type { ApiEngine } from "./engine_port.ts";
 import { evaluationRoutes } from "./evaluation_routes.ts";
 import { jobRoutes } from "./job_routes.ts";
+import { limitRoutes } from "./limit_routes.ts";
 import { logRoutes } from "./log_routes.ts";
 import { mount } from "./mount.ts";
 import { openApi } from "./openapi.ts";
@@ -23,6 +25,7 @@ export interface ApiDeps {
   readonly cas: Cas;
   readonly engine: ApiEngine;
   readonly evaluations: Evaluations;
+  readonly limits: Limits;
   readonly tokens: Tokens;
   readonly clock: Clock;
   readonly log: Log;
@@ -52,15 +55,16 @@ export function createApi(deps: ApiDeps): Hono<NetEnv> {
 
 /** Every route of the API. */
 export function apiRoutes(deps: ApiDeps): Route[] {
-  const { engine, evaluations, cas, server, clock, tokens, closing } = deps;
+  const { engine, evaluations, limits, cas, server, clock, tokens, closing } = deps;
   const pools = () => engine.listPools().map(({ pool }) => pool);
   const routes = [
-    ...statusRoutes(engine, server, clock),
+    ...statusRoutes(engine, limits, server, clock),
     ...campaignRoutes(evaluations),
     ...evaluationRoutes(evaluations, pools, closing),
     ...jobRoutes(engine, evaluations),
     ...logRoutes(engine, evaluations, cas),
     ...workerRoutes(engine),
+    ...limitRoutes(limits),
     ...tokenRoutes(tokens),
   ];
   routes.push(documentRoute(() => openApi(routes, server.version)));

@@ -31,7 +31,7 @@ export class Raw {
 
 /** What a route is, without what it does. */
 export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
-  readonly method: "get" | "post" | "delete";
+  readonly method: "get" | "post" | "put" | "delete";
   /** Such as `/v1/jobs/{id}`; a last part `{path+}` takes several parts. */
   readonly path: string;
   /** Null: anybody, without a token. */

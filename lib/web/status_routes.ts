@@ -2,7 +2,9 @@
 
 import { z } from "zod";
 import type { Clock } from "../home/mod.ts";
+import type { Limits } from "../lease/mod.ts";
 import type { ApiEngine } from "./engine_port.ts";
+import { limitJson, limitsShown } from "./limit_routes.ts";
 import { name, type Route, route } from "./route.ts";
 import { pool, poolJson } from "./worker_routes.ts";
 import { time } from "./schemas.ts";
@@ -41,6 +43,7 @@ const status = name(
       waits: z.string().nullable().describe("Why jobs wait that may be taken; null: none does."),
     }),
     pools: z.array(pool),
+    ...limitsShown,
     timing: z.object({
       renew: z.number().describe("Seconds between a worker's heartbeats."),
       grace: z.number().describe("Seconds of silence until a worker is unreachable."),
@@ -50,7 +53,12 @@ const status = name(
 );
 
 /** The routes of the server. */
-export function statusRoutes(engine: ApiEngine, server: ServerInfo, clock: Clock): Route[] {
+export function statusRoutes(
+  engine: ApiEngine,
+  limits: Limits,
+  server: ServerInfo,
+  clock: Clock,
+): Route[] {
   return [
     route({
       method: "get",
@@ -80,6 +88,8 @@ export function statusRoutes(engine: ApiEngine, server: ServerInfo, clock: Clock
         workers: { ...workers },
         jobs: { ...jobs },
         pools: pools.map(poolJson),
+        limits: limits.list().filter(({ limit }) => limit !== null).map(limitJson),
+        refused_limits: limits.refused().map((each) => ({ ...each })),
         timing: { ...timing },
       };
     }),

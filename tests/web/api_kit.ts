@@ -5,7 +5,7 @@ import { z } from "zod";
 import type { Hono } from "hono";
 import { cidOf } from "../../lib/cas/mod.ts";
 import { nullLog, systemClock, systemIds } from "../../lib/home/mod.ts";
-import { LeaseEngine, type WireGrant, type WorkerCaller } from "../../lib/lease/mod.ts";
+import { LeaseEngine, Limits, type WireGrant, type WorkerCaller } from "../../lib/lease/mod.ts";
 import { type Access, authenticate, type NetEnv, Tokens } from "../../lib/net/mod.ts";
 import { apiRoutes, createApi } from "../../lib/web/mod.ts";
 import type { Route } from "../../lib/web/route.ts";
@@ -20,6 +20,8 @@ const SAMPLE = {
   memory_available: 8e9,
   disk_free: 1e11,
 };
+
+const POOLS = { serve: { evaluations: 2 }, lab: { evaluations: 3, agents: 1 } };
 
 /** One run of a worker's report. */
 export function run(score: number): object {
@@ -82,11 +84,13 @@ export class ApiKit implements AsyncDisposable {
     readonly kit: Kit,
     readonly engine: LeaseEngine,
     readonly tokens: Tokens,
+    readonly limits: Limits,
   ) {
     const network = { takesTokens: true, identify: () => ({ refused: "say who you are" }) };
     const deps = {
       cas: kit.cas,
       engine,
+      limits,
       evaluations: kit.evaluations,
       tokens,
       clock: systemClock,
@@ -114,11 +118,18 @@ export class ApiKit implements AsyncDisposable {
       log: nullLog,
       kinds: [kit.evaluations.kind],
       timing: { renew: 10, grace: 50, toleration: 300 },
-      pools: { serve: { evaluations: 2 }, lab: { evaluations: 3, agents: 1 } },
+      pools: POOLS,
     });
     await engine.start();
+    const limits = new Limits({
+      db: kit.db,
+      clock: systemClock,
+      log: nullLog,
+      pools: POOLS,
+      apply: (pools) => engine.setPools(pools),
+    });
     kit.evaluations.bind(engine);
-    return new ApiKit(kit, engine, new Tokens(kit.db, systemClock));
+    return new ApiKit(kit, engine, new Tokens(kit.db, systemClock), limits);
   }
 
   /** A campaign that is registered, and evaluations of its head that are queued. */

@@ -12,7 +12,7 @@ import type { Settings } from "./settings.ts";
 /** The server's app. `urls` are where it listens, filled in once it does; `closing` answers every long-poll. */
 export function serverApp(
   { network }: Settings,
-  { cas, engine, evaluations, tokens }: Parts,
+  { cas, engine, evaluations, limits, tokens }: Parts,
   urls: readonly string[],
   closing: AbortSignal,
   log: Log,
@@ -40,6 +40,7 @@ export function serverApp(
       cas,
       engine,
       evaluations,
+      limits,
       tokens,
       authenticate: who,
       clock: systemClock,

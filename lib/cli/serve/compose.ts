@@ -3,7 +3,7 @@
 import { type Cas, openCas } from "../../cas/mod.ts";
 import { type Log, systemClock, systemIds } from "../../home/mod.ts";
 import { Evaluations } from "../../job/mod.ts";
-import { LeaseEngine, systemProcesses } from "../../lease/mod.ts";
+import { LeaseEngine, Limits, type Pool, systemProcesses } from "../../lease/mod.ts";
 import { openHttpClient, Tokens } from "../../net/mod.ts";
 import { credentialFromEnv } from "../../net/mod.ts";
 import { type Db, openSqlite } from "../../store/mod.ts";
@@ -17,6 +17,7 @@ export interface Parts extends AsyncDisposable {
   readonly tokens: Tokens;
   readonly engine: LeaseEngine;
   readonly evaluations: Evaluations;
+  readonly limits: Limits;
 }
 
 /** The store that the server's `[plugins.cas]` names. */
@@ -39,6 +40,14 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
   const vcs = new GitVcs({ processes: systemProcesses({ log }), clock, ids, log });
   const evaluations = new Evaluations({ db, cas, vcs, clock, log });
   const { executor } = config;
+  const pools = Object.fromEntries(
+    Object.entries(executor.pools).map(([name, pool]) => [name, {
+      agents: pool.agents,
+      evaluations: pool.evaluations,
+      min_memory_gb: pool.minMemoryGb,
+      max_load: pool.maxLoad,
+    }]),
+  );
   const engine = new LeaseEngine({
     db,
     cas,
@@ -51,15 +60,10 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
       grace: executor.graceSeconds,
       toleration: executor.tolerationSeconds,
     },
-    pools: Object.fromEntries(
-      Object.entries(executor.pools).map(([name, pool]) => [name, {
-        agents: pool.agents,
-        evaluations: pool.evaluations,
-        min_memory_gb: pool.minMemoryGb,
-        max_load: pool.maxLoad,
-      }]),
-    ),
+    pools,
   });
+  const apply = (limited: Readonly<Record<string, Pool>>) => engine.setPools(limited);
+  const limits = new Limits({ db, clock, log, pools, apply });
   evaluations.bind({ submit: (tx, job) => engine.submit(tx, job) });
   return {
     db,
@@ -67,6 +71,7 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
     tokens: new Tokens(db, clock),
     engine,
     evaluations,
+    limits,
     [Symbol.asyncDispose]: async () => {
       await engine.close();
       await evaluations.idle();

@@ -1,7 +1,7 @@
 /** @module `sublet serve`: listen, work, and stop in order. */
 
 import { type Log, makeHome, makeSocketDir, stderrLog } from "../../home/mod.ts";
-import { inProcessWorker } from "../../lease/mod.ts";
+import { inProcessWorker, type LimitView } from "../../lease/mod.ts";
 import { type HttpServer, serveHttp } from "../../net/mod.ts";
 import type { Output } from "../output.ts";
 import { takeHome } from "../server_lock.ts";
@@ -25,6 +25,7 @@ export async function serve(listen: string | undefined, output: Output): Promise
   const log = stderrLog;
   await using parts = await compose(settings, log);
   await parts.engine.start();
+  await parts.limits.load();
   await parts.evaluations.resume();
   const closing = new AbortController();
   const servers = await listenAll(settings, parts, closing.signal, log);
@@ -66,12 +67,15 @@ async function listenAll(
 /** Run the server's own worker, over the Unix socket as any other, until `ending` aborts. */
 async function work(
   { config, paths }: Settings,
-  { tokens, cas }: Parts,
+  { tokens, cas, limits }: Parts,
   ending: AbortSignal,
   log: Log,
 ): Promise<void> {
-  const { agents, evaluations } = config.executor.pools["serve"] ?? { agents: 0, evaluations: 0 };
-  if (agents === 0 && evaluations === 0) return await aborted(ending);
+  const slots = ["executor.pools.serve.agents", "executor.pools.serve.evaluations"];
+  const none = ({ value, configured }: LimitView) => value === 0 && configured === 0;
+  if (limits.list().filter(({ key }) => slots.includes(key)).every(none)) {
+    return await aborted(ending);
+  }
   await using worker = inProcessWorker({
     socket: paths.socket,
     token: tokens.grantInternal("serve", "worker"),
