@@ -8,6 +8,9 @@ import { memberOf, type WorkerRow } from "./members.ts";
 /** The longest that a queued lease is made to wait after a start, whatever the wall clock says. */
 const LONGEST_WAIT_MS = 450_000;
 
+/** How far the ids of leases jump ahead at a start, at most. */
+const JUMP = 2 ** 30;
+
 /** Fill memory: workers, live leases, what waits, unread messages. */
 export async function adopt(core: Core): Promise<void> {
   await core.db.write(async (tx) => {
@@ -15,6 +18,7 @@ export async function adopt(core: Core): Promise<void> {
     await adoptLive(core, tx);
     await adoptQueue(core, tx);
     await adoptMail(core, tx);
+    await adoptIds(core, tx);
   });
 }
 
@@ -78,4 +82,18 @@ async function adoptMail(core: Core, tx: Tx): Promise<void> {
        coalesce((SELECT max(cursor) FROM lease_workers), 0) AS cursor`,
   );
   core.newestMail = Math.max(ids?.mail ?? 0, ids?.cursor ?? 0);
+}
+
+/**
+ * A fencing id must never come back, and a database that was restored from a backup knows nothing of those that were
+ * given out since. So every start leaves a gap of a size that no other start has, but before the very first lease.
+ */
+async function adoptIds(core: Core, tx: Tx): Promise<void> {
+  const row = await tx.get<Row & { newest: number; used: number }>(
+    `SELECT coalesce((SELECT max(id) FROM leases), 0) AS newest,
+       (SELECT max(id) FROM jobs) IS NOT NULL OR (SELECT max(name) FROM lease_workers) IS NOT NULL
+         AS used`,
+  );
+  if (row === null || row.used === 0) return;
+  core.newestLease = row.newest + Math.floor(core.ids.random() * JUMP);
 }

@@ -49,6 +49,8 @@ export class Core {
   pools: ReadonlyMap<string, Pool>;
   /** The highest id of a message, or a higher one that a worker has read. */
   newestMail = 0;
+  /** The highest id of a lease. */
+  newestLease = 0;
   state: "new" | "open" | "closed" = "new";
   constructor(options: EngineOptions) {
     const { renew, grace, toleration } = options.timing;

@@ -68,13 +68,22 @@ function messageOf(row: MailRow): Message {
   return { kind, id, lease, prompt: { id: row.prompt ?? 0, text: row.prompt_text ?? "" } };
 }
 
-/** `worker` has read everything up to `cursor`. */
+/**
+ * `worker` says that it has read everything up to `read`; up to where that is so. A worker passes no prompt that it has
+ * not answered, so one that it did pass comes from a restored database and is to be read again.
+ */
 export async function moveCursor(
   core: Core,
   tx: Tx,
   worker: string,
-  cursor: number,
-): Promise<void> {
+  read: number,
+): Promise<number> {
+  const left = await tx.get<Row & { lowest: number | null }>(
+    `SELECT min(id) AS lowest FROM lease_messages
+     WHERE worker = ? AND answered_at IS NULL AND id <= ? AND kind = 'prompt'`,
+    [worker, read],
+  );
+  const cursor = Math.min(read, (left?.lowest ?? Infinity) - 1);
   await tx.run("UPDATE lease_workers SET cursor = ? WHERE name = ?", [cursor, worker]);
   await tx.run(
     `UPDATE lease_messages SET answered_at = ?
@@ -85,6 +94,7 @@ export async function moveCursor(
     const member = core.roster.get(worker);
     if (member !== undefined) member.cursor = cursor;
   });
+  return cursor;
 }
 
 /** `worker` says what became of the prompt `message`. Repeatable. Throws `not_addressed` when it is none of its. */

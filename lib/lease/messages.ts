@@ -58,7 +58,7 @@ async function acknowledge(core: Core, member: Member, after: number): Promise<n
     return from;
   }
   if (after !== member.cursor) {
-    await core.db.write((tx) => moveCursor(core, tx, member.name, after));
+    return await core.db.write((tx) => moveCursor(core, tx, member.name, after));
   }
   return after;
 }

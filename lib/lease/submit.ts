@@ -69,10 +69,13 @@ export interface NextLease {
 export async function queueLease(core: Core, tx: Tx, next: NextLease): Promise<number> {
   const at = core.wall();
   const waits = next.delayMs > 0;
-  const row = await tx.get<Row & { id: number }>(
-    `INSERT INTO leases (job_id, attempt, slots, lane, campaign, priority, ready, ready_at, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  // Ids come from memory, which has left those behind that were given out before a backup was restored.
+  const lease = ++core.newestLease;
+  await tx.run(
+    `INSERT INTO leases (id, job_id, attempt, slots, lane, campaign, priority, ready, ready_at, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     [
+      lease,
       next.job,
       next.attempt,
       next.slots,
@@ -84,7 +87,6 @@ export async function queueLease(core: Core, tx: Tx, next: NextLease): Promise<n
       at,
     ],
   );
-  const lease = idOf(row);
   tx.onCommit(() => {
     if (waits) core.delays.add(lease, core.clock.monotonic() + next.delayMs);
     else core.takeable(next.lane, next.campaign);
