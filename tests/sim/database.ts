@@ -41,6 +41,8 @@ export class Disk implements AsyncDisposable {
   faults: DiskFaults = { ...SOUND };
   /** Every write fails while this is set. */
   full = false;
+  /** Chance that a transaction takes a while; those after it wait for it. */
+  slow = 0.1;
 
   private constructor(
     readonly world: World,
@@ -133,6 +135,8 @@ interface Plan {
 class SimDb implements Db {
   readonly #disk: Disk;
   readonly #process: Process;
+  /** World time at which what was asked for so far has begun. */
+  #free = 0;
 
   constructor(disk: Disk, process: Process) {
     this.#disk = disk;
@@ -197,15 +201,23 @@ class SimDb implements Db {
   #run<T>(call: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       if (!this.#process.alive) return;
-      const { world } = this.#disk;
-      world.pending++;
-      call().then((value) => {
-        world.pending--;
-        if (this.#process.alive) resolve(value);
-      }, (error) => {
-        world.pending--;
-        if (this.#process.alive) reject(error);
-      });
+      const { world, random, slow } = this.#disk;
+      const begin = () => {
+        world.pending++;
+        call().then((value) => {
+          world.pending--;
+          if (this.#process.alive) resolve(value);
+        }, (error) => {
+          world.pending--;
+          if (this.#process.alive) reject(error);
+        });
+      };
+      if (random.chance(slow)) this.#free = Math.max(this.#free, world.now) + random.between(1, 90);
+      if (this.#free <= world.now) return begin();
+      world.at(this.#free, () =>
+        this.#process.machine.awake(() => {
+          if (this.#process.alive) begin();
+        }));
     });
   }
 }

@@ -54,8 +54,12 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   "the server is started again": (sim) => void sim.server.restart(),
   "the server stands still": (sim, random) => {
     const { machine } = sim.server.options;
+    const since = sim.world.now;
     machine.stand(random.pick(["suspended", "frozen"]));
-    return () => machine.wake();
+    return () => {
+      machine.wake();
+      sim.watch.woke(sim.world.now - since);
+    };
   },
   "the server dies between statements": disk("crash", 0.02),
   "the server dies after a commit": disk("crashAfterCommit", 0.02),

@@ -18,6 +18,14 @@ export interface LeaseFacts {
   readonly worker: string | null;
   readonly incarnation: string | null;
   readonly revoked: boolean;
+  /** The request id of its accepted report. */
+  readonly report: string | null;
+  /** Whether it has the time at which it was acquired, at which it started, and at which it ended. */
+  readonly timed: {
+    readonly acquired: boolean;
+    readonly running: boolean;
+    readonly ended: boolean;
+  };
 }
 
 export interface JobFacts {
@@ -84,7 +92,10 @@ const TABLES: Readonly<Record<Table, { readonly table: string; readonly facts: s
   leases: {
     table: "leases",
     facts: `'state', @.state, 'job', @.job_id, 'attempt', @.attempt, 'slots', @.slots,
-      'worker', @.worker, 'incarnation', @.incarnation, 'revoked', json(iif(@.revoked_at IS NULL, 'false', 'true'))`,
+      'worker', @.worker, 'incarnation', @.incarnation, 'report', @.report_request,
+      'timed', json_object('acquired', json(iif(@.acquired_at IS NULL, 'false', 'true')),
+        'running', json(iif(@.started_at IS NULL, 'false', 'true')),
+        'ended', json(iif(@.ended_at IS NULL, 'false', 'true'))), 'revoked', json(iif(@.revoked_at IS NULL, 'false', 'true'))`,
   },
   jobs: {
     table: "jobs",

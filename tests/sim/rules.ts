@@ -27,11 +27,8 @@ const AFTER: Readonly<Record<string, readonly string[]>> = {
   cancelled: [],
 };
 
+/** The end of a lease that its row does not tell by itself, by state. */
 const EVENTS: Readonly<Record<string, readonly string[]>> = {
-  queued: ["queued"],
-  acquired: ["acquired"],
-  running: ["running"],
-  reported: ["reported"],
   expired: ["expired", "lost"],
   cancelled: ["cancelled"],
 };
@@ -50,12 +47,18 @@ export const RULES: Readonly<Record<string, Rule>> = {
     return null;
   },
 
-  "a lease changes together with its event": (_model, changes) => {
-    for (const { id, after } of moves(changes)) {
-      const named = changes.events.some(({ after: { event, lease } }) =>
-        lease === id && (EVENTS[after.state] ?? []).includes(event)
-      );
-      if (!named) return `lease ${id} is ${after.state}, and no event says so`;
+  "a lease changes together with what tells of it": (_model, changes) => {
+    for (const { id, after: { state, timed } } of moves(changes)) {
+      const events = EVENTS[state];
+      const told = events === undefined ||
+        changes.events.some(({ after: { event, lease } }) =>
+          lease === id && events.includes(event)
+        );
+      const open = isOpen(state);
+      const late = state === "acquired" && !timed.acquired || state === "running" && !timed.running;
+      if (!told || late || timed.ended === open) {
+        return `lease ${id} is ${state}, and nothing says so`;
+      }
     }
     return null;
   },
@@ -111,9 +114,10 @@ export const RULES: Readonly<Record<string, Rule>> = {
   "a job that ends has the event that says so": (_model, changes) => {
     for (const { id, before, after } of changes.jobs) {
       if (before?.state !== "open" || after.state === "open") continue;
-      const wanted = after.state === "cancelled" ? ["cancelled", "reported"] : [after.state];
       const named = changes.events.some(({ after: { event, job } }) =>
-        job === id && wanted.includes(event)
+        job === id && event === after.state
+      ) || moves(changes).some(({ after: lease }) =>
+        lease.job === id && lease.state === "reported"
       );
       if (!named) return `job ${id} is ${after.state}, and no event says so`;
     }

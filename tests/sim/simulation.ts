@@ -7,7 +7,7 @@ import { type Backup, Disk } from "./database.ts";
 import type { Changes } from "./feed.ts";
 import { Machine } from "./machine.ts";
 import { Model } from "./model.ts";
-import { type Delivery, Network } from "./network.ts";
+import { Network } from "./network.ts";
 import { Random } from "./random.ts";
 import { checkRules, type Surroundings } from "./rules.ts";
 import { Runs } from "./runs.ts";
@@ -15,6 +15,7 @@ import type { SimJob } from "./runner.ts";
 import { SimServer } from "./server.ts";
 import { Blobs } from "./store.ts";
 import { SimWorker, type WorkerSpec } from "./worker.ts";
+import { Watch } from "./watch.ts";
 import { World } from "./world.ts";
 
 /** Slots of each worker, by pool. */
@@ -62,6 +63,7 @@ export class Simulation implements AsyncDisposable {
   disk!: Disk;
   server!: SimServer;
   readonly timing: Timing;
+  readonly watch: Watch;
   #jobs = 0;
   #rates: Random;
 
@@ -72,6 +74,12 @@ export class Simulation implements AsyncDisposable {
     this.runs.lax = (options.drift ?? 0) > 0.005;
     this.timing = options.timing ?? TIMING;
     this.#rates = this.random.fork();
+    this.watch = new Watch(
+      this.world,
+      this.timing,
+      () => this.server.options.machine,
+      () => this.model,
+    );
   }
 
   static async make(seed: number, options: SimOptions = {}): Promise<Simulation> {
@@ -85,7 +93,7 @@ export class Simulation implements AsyncDisposable {
       machine: sim.#machine("server"),
       timing: sim.timing,
       pools: POOLS,
-      onAnswer: (delivery, status, body) => sim.#answered(delivery, status, body),
+      onAnswer: (delivery, status, body) => sim.watch.answered(delivery, status, body),
       onLog: (event, fields) => {
         if (event === "http.failed" && "stack" in fields) {
           sim.world.broken("no fault of the server's own", String(fields.stack));
@@ -119,6 +127,7 @@ export class Simulation implements AsyncDisposable {
           const text = error instanceof Error ? error.stack ?? error.message : String(error);
           this.world.broken("no fault of the worker's own", `${of.name} ${event}: ${text}`);
         },
+        onStart: (of, incarnation) => this.watch.machineOf.set(incarnation, of.name),
         onPrompt: (token, lease, text) => this.prompts.add(`${token}/${lease}/${text}`),
         onEnd: (of, end) => {
           if (end.how !== "refused" || end.error.code === "superseded") return;
@@ -135,6 +144,7 @@ export class Simulation implements AsyncDisposable {
 
   #changed(changes: Changes): void {
     this.model.apply(changes);
+    this.watch.changed(changes);
     for (const { before, after } of changes.jobs) {
       if (before !== null && before.state !== "open" && after.state === "open") {
         this.around.cancelled.delete(after.key);
@@ -149,33 +159,6 @@ export class Simulation implements AsyncDisposable {
       this.around,
       (rule, what) => this.world.broken(rule, what),
     );
-  }
-
-  /** What the server answers must be durable. */
-  #answered({ worker, path, body: sent }: Delivery, status: number, answered: Uint8Array): void {
-    if (status !== 200 && status !== 204) return;
-    const request = JSON.parse(new TextDecoder().decode(sent));
-    const call = path.split("/").at(-1);
-    const answer = status === 204 ? null : JSON.parse(new TextDecoder().decode(answered));
-    const id: number = call === "acquire" ? answer.lease : request.lease;
-    const lease = this.model.leases.get(id);
-    const wrong = call === "report"
-      ? lease?.state !== "reported"
-      : call === "acquire" && typeof answer === "object"
-      ? lease === undefined || lease.state === "queued" || lease.worker !== worker
-      : call === "started"
-      ? lease === undefined || lease.state === "queued" || lease.state === "acquired"
-      : call === "lost"
-      ? lease?.state !== "expired"
-      : call === "queued"
-      ? this.model.mails.get(request.message)?.answered !== true
-      : false;
-    if (wrong) {
-      this.world.broken(
-        "an answer is given once it is durable",
-        `${worker} was answered to ${call} of ${id}, and the lease is ${lease?.state}`,
-      );
-    }
   }
 
   /** Ask the server for something, as an operator does; null when nobody answers for ten seconds. */
@@ -261,6 +244,7 @@ export class Simulation implements AsyncDisposable {
     this.model.apply(await this.disk.everything());
     this.around.cancelled.clear();
     this.around.granted.clear();
+    this.watch.reset();
   }
 
   /** Let `seconds` pass, or less when `until` comes true; whether it did. */

@@ -31,6 +31,7 @@ export interface Habitat {
   readonly blobs: Blobs;
   readonly runs: Runs;
   readonly onLog: (worker: SimWorker, event: string, fields: Record<string, unknown>) => void;
+  readonly onStart: (worker: SimWorker, incarnation: string) => void;
   readonly onPrompt: (token: string, lease: number, text: string) => void;
   readonly onEnd: (worker: SimWorker, end: WorkerEnd) => void;
 }
@@ -50,6 +51,8 @@ export class SimWorker {
   end: WorkerEnd | null = null;
   /** Chance that a process dies at one call of a port. */
   fragile = 0;
+  /** Chance that the processes of its jobs die with it. */
+  takesAlong = 0.5;
   registrations = 0;
   #active = new Map<number, Run>();
 
@@ -79,10 +82,10 @@ export class SimWorker {
     process.onDeath = () => {
       for (const run of active.values()) runs.end(run);
       active.clear();
-      // Usually what it started dies with it.
-      if (random.chance(0.5)) this.children.killAll();
+      if (random.chance(this.takesAlong)) this.children.killAll();
     };
     const id = process.ids.uuid();
+    this.habitat.onStart(this, id);
     const { registered, tried } = this.#known;
     const succeeds = [...(registered === null ? [] : [registered]), ...tried.toReversed()];
     this.#known = { registered, tried: [...tried, id].slice(-15) };

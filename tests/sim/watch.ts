@@ -1,0 +1,145 @@
+/** @module What must hold of what the server says and when it says it, beside what is in its database. */
+
+import type { Timing } from "../../lib/lease/mod.ts";
+import type { Changes } from "./feed.ts";
+import type { Machine } from "./machine.ts";
+import type { Model } from "./model.ts";
+import type { Delivery } from "./network.ts";
+import type { World } from "./world.ts";
+
+/** A request, parsed as far as the rules need it. */
+interface Asked {
+  readonly call: string;
+  readonly lease: number;
+  readonly message: number;
+  readonly request: string;
+}
+
+/** Looks at every answer of the server and at every change. */
+export class Watch {
+  /** World time of the last renewal that was answered, by lease. */
+  readonly #renewed = new Map<number, number>();
+  /** World time at which each incarnation was last answered, and the machine that it is on. */
+  readonly #heard = new Map<string, number>();
+  readonly machineOf = new Map<string, string>();
+  /** When the server last woke after it had been away for longer than the grace period. */
+  #backAt = -Infinity;
+
+  constructor(
+    private readonly world: World,
+    private readonly timing: Timing,
+    private readonly server: () => Machine,
+    private readonly model: () => Model,
+  ) {}
+
+  /** Forget what belongs to a database that is gone. */
+  reset(): void {
+    this.#renewed.clear();
+    this.#heard.clear();
+  }
+
+  /** The server stood still for `ms` milliseconds of the world, and wakes. */
+  woke(ms: number): void {
+    // It notices at its next look, which it planned at most a renew period after the last one.
+    const { grace, renew } = this.timing;
+    if (ms > (grace + renew + 1) * 1000 * 1.05) this.#backAt = this.world.now;
+  }
+
+  changed(changes: Changes): void {
+    const { now } = this.world;
+    for (const { id, before, after } of changes.leases) {
+      if (after.state === "acquired" && before?.state === "queued") this.#renewed.set(id, now);
+    }
+    for (const { after: { event, lease } } of changes.events) {
+      if (event === "expired" && lease !== null) this.#checkExpiry(lease);
+    }
+    for (const { before, after } of changes.workers) {
+      this.#checkReplaced(after.name, before?.incarnation ?? null, after.incarnation);
+    }
+  }
+
+  #checkExpiry(lease: number): void {
+    const { now } = this.world;
+    const least = this.timing.toleration * 1000 / this.server().rate - 1;
+    const renewed = this.#renewed.get(lease) ?? -Infinity;
+    // A suspended server's clock stands still: it may only be late.
+    if (now - renewed < least) {
+      this.world.broken(
+        "a lease is not lost before its time",
+        `lease ${lease} expired ${(now - renewed) / 1000} s after it was renewed`,
+      );
+    }
+    if (now - this.#backAt < least) {
+      this.world.broken(
+        "a server that was away forgives",
+        `lease ${lease} expired ${(now - this.#backAt) / 1000} s after the server was back`,
+      );
+    }
+  }
+
+  #checkReplaced(name: string, old: string | null, next: string | null): void {
+    if (old === null || next === null || old === next) return;
+    if (this.machineOf.get(old) === this.machineOf.get(next)) return;
+    const heard = this.#heard.get(old);
+    if (heard === undefined) return;
+    const silent = this.world.now - heard;
+    if (silent >= this.timing.grace * 1000 / this.server().rate - 1) return;
+    this.world.broken(
+      "a living process is not replaced",
+      `${next} took the name ${name} from ${old}, which was heard ${silent / 1000} s ago`,
+    );
+  }
+
+  /** The server is about to answer. */
+  answered(delivery: Delivery, status: number, body: Uint8Array): void {
+    const asked = parse(delivery);
+    if (status === 409) return this.#refused(asked, body);
+    if (status !== 200 && status !== 204) return;
+    const incarnation = delivery.headers["sublet-incarnation"];
+    const heard = ["register", "acquire", "heartbeat"].includes(asked.call);
+    if (incarnation !== undefined && heard) this.#heard.set(incarnation, this.world.now);
+    const answer = status === 204 ? null : JSON.parse(new TextDecoder().decode(body));
+    if (asked.call === "heartbeat") {
+      for (const [lease, said] of Object.entries(answer)) {
+        if (said !== "stale") this.#renewed.set(Number(lease), this.world.now);
+      }
+    }
+    this.#checkDurable(delivery.worker, asked, answer);
+  }
+
+  #checkDurable(worker: string, asked: Asked, answer: unknown): void {
+    const granted = typeof answer === "object" && answer !== null && "lease" in answer;
+    const id = granted ? Number(answer.lease) : asked.lease;
+    const lease = this.model().leases.get(id);
+    const right = {
+      report: () => lease?.state === "reported",
+      acquire: () => !granted || lease?.worker === worker && lease.state !== "queued",
+      started: () => lease?.worker === worker && !["queued", "acquired"].includes(lease.state),
+      lost: () => lease?.state === "expired",
+      queued: () => this.model().mails.get(asked.message)?.answered === true,
+    }[asked.call];
+    if (right === undefined || right()) return;
+    this.world.broken(
+      "an answer is given once it is durable",
+      `${worker} was answered to ${asked.call} of ${id}, and the lease is ${lease?.state}`,
+    );
+  }
+
+  #refused({ call, lease, request }: Asked, body: Uint8Array): void {
+    if (call !== "report") return;
+    const known = this.model().leases.get(lease);
+    const text = new TextDecoder().decode(body);
+    if (known?.state !== "reported" || known.report !== request || !text.includes("stale")) return;
+    this.world.broken("a report that is sent again gets its receipt", `lease ${lease}: ${text}`);
+  }
+}
+
+function parse({ path, body }: Delivery): Asked {
+  const json = JSON.parse(new TextDecoder().decode(body));
+  return {
+    call: path.split("/").at(-1) ?? "",
+    lease: json.lease ?? 0,
+    message: json.message ?? 0,
+    request: json.request_id ?? "",
+  };
+}
