@@ -20,7 +20,7 @@ export interface EvaluationRunnerOptions {
   readonly logs?: Partial<LogLimits>;
 }
 
-/** One run, in order: whose, and its number from 1. */
+/** One run, in order: whose, and its number from 0. */
 interface Turn {
   readonly side: "candidate" | "bar";
   readonly number: number;
@@ -34,9 +34,9 @@ const NO_PROCESS: ProcessRef = { pid: 2 ** 31 - 1, startTime: 0 };
 
 /** The order of the runs: with a bar, pairs that alternate in who goes first, so that drift hits both alike. */
 export function* turnsOf(repeats: number, paired: boolean): Generator<Turn> {
-  for (let number = 1; number <= repeats; number++) {
+  for (let number = 0; number < repeats; number++) {
     if (!paired) yield { side: "candidate", number };
-    else if (number % 2 === 1) {
+    else if (number % 2 === 0) {
       yield* [{ side: "candidate", number }, { side: "bar", number }] as const;
     } else yield* [{ side: "bar", number }, { side: "candidate", number }] as const;
   }

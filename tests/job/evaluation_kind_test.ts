@@ -52,12 +52,12 @@ Deno.test("a report of successful runs makes an evaluation measured, with their 
   await using it = await asked({ repeats: 2 });
   await it.start(7);
   assert.equal((await it.now()).state, "running");
-  await it.report(7, { samples: [good(1), good(4)], files: { "candidate-1/eval.stdout": FILE } });
+  await it.report(7, { samples: [good(1), good(4)], files: { "candidate-0/eval.stdout": FILE } });
   const done = await it.now();
   assert.equal(done.state, "measured");
   assert.deepEqual(done.metrics, { score: 2.5 });
   assert.deepEqual([done.worker, done.lease, done.attempts, done.seconds], ["w1", 7, 1, 4]);
-  assert.deepEqual(done.files, { "candidate-1/eval.stdout": FILE });
+  assert.deepEqual(done.files, { "candidate-0/eval.stdout": FILE });
   assert.deepEqual(done.samples.map(({ metrics }) => metrics), [{ score: 1 }, { score: 4 }]);
   assert.ok(done.ended_at !== null && done.started_at !== null);
   assert.equal(done.comparison, null);

@@ -31,8 +31,8 @@ Deno.test("a command that prints its metric in a checkout of the commit is measu
   assert.ok(sample !== undefined && sample.seconds > 0);
   assert.deepEqual(report.bar_samples, []);
   assert.deepEqual(Object.keys(report.files).sort(), [
-    "candidate-1/eval.stderr",
-    "candidate-1/eval.stdout",
+    "candidate-0/eval.stderr",
+    "candidate-0/eval.stdout",
   ]);
   assert.equal(await bench.log(report), "METRIC score=1\n");
   assert.equal(control.handles.length, 1);
@@ -131,7 +131,7 @@ Deno.test("a command that goes on past its time is stopped with all it started",
   );
   assert.equal(errorOf(report), "timeout after 0.5 s");
   assert.ok((report.samples[0]?.seconds ?? 0) >= 0.5);
-  assert.ok("candidate-1/own-session" in report.files);
+  assert.ok("candidate-0/own-session" in report.files);
   assert.deepEqual(await tagged(bench.processes.started[0]?.tag ?? ""), []);
 });
 
@@ -156,10 +156,10 @@ Deno.test("a run that a stranger killed is tried once more in a new checkout", a
     null,
   ]]);
   assert.deepEqual(Object.keys(report.files).sort(), [
-    "candidate-1-again/eval.stderr",
-    "candidate-1-again/eval.stdout",
-    "candidate-1/eval.stderr",
-    "candidate-1/eval.stdout",
+    "candidate-0-again/eval.stderr",
+    "candidate-0-again/eval.stdout",
+    "candidate-0/eval.stderr",
+    "candidate-0/eval.stdout",
   ]);
   assert.deepEqual(bench.events.map(({ event }) => event), ["evaluation.retry"]);
 });
@@ -191,7 +191,7 @@ Deno.test("a lease that is revoked during the run stops it, and is still reporte
   assert.equal(errorOf(report), "it was stopped: the lease was revoked");
   assert.equal("report" in outcome && outcome.report.stopped, true);
   assert.equal(bench.processes.started.length, 1);
-  assert.ok("candidate-1/eval.stdout" in report.files);
+  assert.ok("candidate-0/eval.stdout" in report.files);
 });
 
 Deno.test("a job that must stop before it starts runs nothing, and is still reported", async () => {
@@ -254,8 +254,8 @@ Deno.test("a start that cannot be recorded stops the process and loses the job",
 Deno.test("runs with a bar alternate in who goes first", () => {
   const order = (repeats: number, paired: boolean) =>
     [...turnsOf(repeats, paired)].map(({ side, number }) => `${side[0]}${number}`).join(" ");
-  assert.equal(order(3, true), "c1 b1 b2 c2 c3 b3");
-  assert.equal(order(2, false), "c1 c2");
+  assert.equal(order(3, true), "c0 b0 b1 c1 c2 b2");
+  assert.equal(order(2, false), "c0 c1");
 });
 
 Deno.test("paired runs measure the candidate and its bar in turn, each in a checkout of its own", async () => {
@@ -270,7 +270,7 @@ Deno.test("paired runs measure the candidate and its bar in turn, each in a chec
   assert.equal((await Deno.readTextFile(order)).replaceAll("\n", ""), "211221");
   assert.deepEqual(report.samples.map((sample) => sample.metrics.score), [2, 2, 2]);
   assert.deepEqual(report.bar_samples.map((sample) => sample.metrics.score), [1, 1, 1]);
-  assert.ok("bar-2/eval.stdout" in report.files && "candidate-3/eval.stdout" in report.files);
+  assert.ok("bar-1/eval.stdout" in report.files && "candidate-2/eval.stdout" in report.files);
 });
 
 Deno.test("runs stop after the first that fails", async () => {
@@ -380,7 +380,7 @@ Deno.test("cleanup removes the lease's place and its checkout, and nothing else"
   await bench.runner.cleanup(job, 7);
   await bench.runner.cleanup(job, 7);
   assert.deepEqual(names(place), ["lease-8"]);
-  assert.ok(names(`${place}/lease-8/candidate-1`).includes("worktree"));
+  assert.ok(names(`${place}/lease-8/candidate-0`).includes("worktree"));
   await bench.runner.cleanup(job, 8);
   assert.deepEqual(names(bench.dir.join("home/clones/3/worktrees")), []);
 });

@@ -137,7 +137,7 @@ export class Bench implements AsyncDisposable {
   }
 
   /** The text of a report's log file. */
-  async log(report: EvaluationReport, path = "candidate-1/eval.stdout"): Promise<string> {
+  async log(report: EvaluationReport, path = "candidate-0/eval.stdout"): Promise<string> {
     const cid = report.files[path];
     const bytes = cid === undefined ? null : await this.cas.get(cid);
     if (bytes === null) throw new Error(`no log ${path}: ${Object.keys(report.files)}`);

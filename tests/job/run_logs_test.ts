@@ -219,5 +219,5 @@ Deno.test("a command that removes or replaces its own output has printed nothing
     `echo METRIC score=1; rm ../eval.stdout; ln -s ${secret} ../eval.stdout`,
   );
   assert.match(report.samples[0]?.error ?? "", /no METRIC line for "score"/);
-  assert.deepEqual(Object.keys(report.files), ["candidate-1/eval.stderr"]);
+  assert.deepEqual(Object.keys(report.files), ["candidate-0/eval.stderr"]);
 });

@@ -97,7 +97,7 @@ Deno.test("a commit beside another one is measured on a worker, compared by unit
     ["keep", "units", 3, [3, 3]],
   );
   const { files } = (await api.owner("GET", `/v1/jobs/${job}/logs`)).json;
-  const path = sure(Object.keys(files).find((each) => each.endsWith("candidate-1/eval.stdout")));
+  const path = sure(Object.keys(files).find((each) => each.endsWith("candidate-0/eval.stdout")));
   const response = await api.raw(`/v1/jobs/${job}/logs/${path}`);
   assert.equal(await response.text(), "METRIC score=4\n");
 });

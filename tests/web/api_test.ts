@@ -91,7 +91,7 @@ Deno.test("an evaluation goes from its request to its result through a worker", 
   assert.deepEqual([waiting.state, waiting.job], ["waiting", 1]);
   const { lease } = await worker.start();
   assert.equal((await api.owner("GET", "/v1/evaluations/1")).json.state, "running");
-  const files = { "candidate-1/eval.stdout": await log(api, "METRIC score=3\n") };
+  const files = { "candidate-0/eval.stdout": await log(api, "METRIC score=3\n") };
   await worker.report(lease, { samples: [run(3)], files });
   const done = (await api.owner("GET", "/v1/evaluations/1")).json;
   assert.deepEqual(
@@ -228,12 +228,12 @@ Deno.test("a job's log files are listed, and come from the CAS by the report's a
   await worker.register();
   const { lease } = await worker.start();
   const files = {
-    "candidate-1/ev al.stdout": await log(api, "<script>hi</script>"),
+    "candidate-0/ev al.stdout": await log(api, "<script>hi</script>"),
     "two\nlines": await log(api, "odd name"),
   };
   await worker.report(lease, { samples: [run(1)], files });
   assert.deepEqual((await api.owner("GET", "/v1/jobs/1/logs")).json, { files });
-  const response = await api.raw("/v1/jobs/1/logs/candidate-1/ev%20al.stdout");
+  const response = await api.raw("/v1/jobs/1/logs/candidate-0/ev%20al.stdout");
   assert.equal(await response.text(), "<script>hi</script>");
   assert.equal(await (await api.raw("/v1/jobs/1/logs/two%0Alines")).text(), "odd name");
   assert.equal(response.headers.get("content-type"), "application/octet-stream");
@@ -241,7 +241,7 @@ Deno.test("a job's log files are listed, and come from the CAS by the report's a
   for (
     const path of [
       "/v1/jobs/1/logs/none",
-      "/v1/jobs/2/logs/candidate-1/ev%20al.stdout",
+      "/v1/jobs/2/logs/candidate-0/ev%20al.stdout",
       "/v1/jobs/9/logs",
       "/v1/jobs/1/logs/constructor",
     ]
