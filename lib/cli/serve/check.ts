@@ -7,7 +7,10 @@ import type { Output } from "../output.ts";
 import { readSettings } from "./settings.ts";
 
 /** Say that the server can start, or throw what stands in its way. */
-export async function checkServe(listen: string | undefined, output: Output): Promise<void> {
+export async function checkServe(
+  listen: string | undefined,
+  output: Pick<Output, "line">,
+): Promise<void> {
   const settings = await readSettings(listen);
   await openServerCas(settings);
   await checkWritable(settings.paths.root);

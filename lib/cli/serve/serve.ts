@@ -1,6 +1,6 @@
 /** @module `sublet serve`: listen, work, and stop in order. */
 
-import { type Log, makeHome, makeSocketDir, stderrLog } from "../../home/mod.ts";
+import { formatAddress, type Log, makeHome, makeSocketDir, stderrLog } from "../../home/mod.ts";
 import { inProcessWorker, type LimitView } from "../../lease/mod.ts";
 import { type HttpServer, serveHttp } from "../../net/mod.ts";
 import type { Output } from "../output.ts";
@@ -10,6 +10,7 @@ import { VERSION } from "../version.ts";
 import { serverApp } from "./app.ts";
 import { compose, type Parts } from "./compose.ts";
 import { readSettings, type Settings } from "./settings.ts";
+import { rememberStart } from "./started.ts";
 
 const SHUTDOWN_MS = 5000;
 const DRAIN_SECONDS = 5;
@@ -30,6 +31,10 @@ export async function serve(listen: string | undefined, output: Output): Promise
   const closing = new AbortController();
   const servers = await listenAll(settings, parts, closing.signal, log);
   const tcp = servers.find((server) => server.addr !== null);
+  await rememberStart(paths, {
+    listen: listen ?? null,
+    address: tcp?.addr ? formatAddress(tcp.addr) : null,
+  });
   output.line(`serving on ${tcp?.url ?? paths.socket}`);
   try {
     await work(settings, parts, ending, log);
