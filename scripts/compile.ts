@@ -84,6 +84,8 @@ async function compile(stage: string, target: string, out: string): Promise<stri
       "-A",
       // What a worker may not do is refused, and never asked for on a terminal.
       "--no-prompt",
+      // A worker that is ready gives back what its start needed.
+      "--v8-flags=--expose-gc",
       "--no-check",
       ...includes,
       "--target",

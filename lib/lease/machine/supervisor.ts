@@ -19,6 +19,7 @@ import type { HostSample } from "../wire.ts";
 import { lockKey, takeWorker } from "./incarnation.ts";
 import { refusePrompts } from "./prompts.ts";
 import { systemProcesses } from "./processes.ts";
+import { spareMemory } from "./spare_memory.ts";
 import {
   answerCall,
   type Boot,
@@ -161,7 +162,8 @@ class Supervisor {
       case "call":
         return await this.#answer(message);
       case "registered":
-        return this.#ready(message.worker, message.url);
+        this.#ready(message.worker, message.url);
+        return await spareMemory();
       case "ended":
         return this.#end.resolve(0);
       case "failed":

@@ -8,10 +8,13 @@ import { stderrLog } from "../../home/mod.ts";
 import { openHttpClient } from "../../net/mod.ts";
 import type { LeaseWorker } from "../worker.ts";
 import { composeWorker } from "./compose.ts";
+import { spareMemory } from "./spare_memory.ts";
 import { type Boot, faultOf, type FromWorker, SupervisorClient, type ToWorker } from "./rpc.ts";
 
 /** How often the supervisor is told that this thread's loop turns. */
 const BEAT_MS = 5_000;
+/** Until the first calls have gone out. */
+const SETTLED_MS = 1_000;
 
 const scope = globalThis as unknown as {
   onmessage: (event: MessageEvent<ToWorker>) => void;
@@ -43,8 +46,10 @@ async function run(boot: Boot): Promise<void> {
     once: boot.once,
     orphanExitSeconds: boot.orphanExitSeconds,
     minFreeBytes: boot.minFreeBytes,
-    onRegistered: (registration) =>
-      post({ type: "registered", worker: registration.worker, url: http.url }),
+    onRegistered: (registration) => {
+      post({ type: "registered", worker: registration.worker, url: http.url });
+      setTimeout(() => void spareMemory(), SETTLED_MS);
+    },
   });
   if (wanted === "drain") worker.drain();
   if (wanted === "stop") worker.stop();
