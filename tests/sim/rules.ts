@@ -63,6 +63,17 @@ export const RULES: Readonly<Record<string, Rule>> = {
     return null;
   },
 
+  "a lease is lost once": (_model, changes) => {
+    for (const { after: { event, lease } } of changes.events) {
+      if (event !== "lost" && event !== "expired") continue;
+      if (moves(changes).some(({ id, after }) => id === lease && after.state === "expired")) {
+        continue;
+      }
+      return `lease ${lease} was over, and is ${event}`;
+    }
+    return null;
+  },
+
   "fencing ids grow and never come back": (_model, changes, { issued }) => {
     for (const { id, before } of changes.leases) {
       if (before !== null) continue;

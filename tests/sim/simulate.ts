@@ -1,5 +1,6 @@
 /** @module One seed: a while of faults and work, then a while in which everything must come to its end. */
 
+import { parseCid } from "../../lib/cas/mod.ts";
 import { messageOf } from "../../lib/home/mod.ts";
 import { Trouble } from "./faults.ts";
 import { isLive } from "./model.ts";
@@ -180,9 +181,7 @@ async function checkEnd(sim: Simulation): Promise<void> {
   const { world, model } = sim;
   await sim.checkModel();
   for (const { what, detail } of model.effects) {
-    if (what !== "blob") continue;
-    const kept = [...model.jobs.values()].some(() => true) && detail !== "";
-    if (kept && !await sim.blobs.cas.has(detail as Parameters<typeof sim.blobs.cas.has>[0])) {
+    if (what === "blob" && !await sim.blobs.cas.has(parseCid(detail))) {
       world.broken("blobs of accepted reports are in the store", detail);
     }
   }

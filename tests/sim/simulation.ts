@@ -52,7 +52,8 @@ export class Simulation implements AsyncDisposable {
   readonly blobs = new Blobs();
   readonly runs: Runs;
   readonly workers: SimWorker[] = [];
-  readonly prompts = new Set<string>();
+  /** How often each prompt was delivered. */
+  readonly prompts = new Map<string, number>();
   model = new Model();
   readonly around: Surroundings = {
     pools: POOLS,
@@ -128,7 +129,10 @@ export class Simulation implements AsyncDisposable {
           this.world.broken("no fault of the worker's own", `${of.name} ${event}: ${text}`);
         },
         onStart: (of, incarnation) => this.watch.machineOf.set(incarnation, of.name),
-        onPrompt: (token, lease, text) => this.prompts.add(`${token}/${lease}/${text}`),
+        onPrompt: (token, lease, text) => {
+          const prompt = `${token}/${lease}/${text}`;
+          this.prompts.set(prompt, (this.prompts.get(prompt) ?? 0) + 1);
+        },
         onEnd: (of, end) => {
           if (end.how !== "refused" || end.error.code === "superseded") return;
           this.world.broken(

@@ -3,7 +3,7 @@
 import type { Timing } from "../../lib/lease/mod.ts";
 import type { Changes } from "./feed.ts";
 import type { Machine } from "./machine.ts";
-import type { Model } from "./model.ts";
+import { isOpen, type Model } from "./model.ts";
 import type { Delivery } from "./network.ts";
 import type { World } from "./world.ts";
 
@@ -19,6 +19,8 @@ interface Asked {
 export class Watch {
   /** World time of the last renewal that was answered, by lease. */
   readonly #renewed = new Map<number, number>();
+  /** World time at which each lease ended. */
+  readonly #ended = new Map<number, number>();
   /** World time at which each incarnation was last answered, and the machine that it is on. */
   readonly #heard = new Map<string, number>();
   readonly machineOf = new Map<string, string>();
@@ -35,6 +37,7 @@ export class Watch {
   /** Forget what belongs to a database that is gone. */
   reset(): void {
     this.#renewed.clear();
+    this.#ended.clear();
     this.#heard.clear();
   }
 
@@ -48,6 +51,7 @@ export class Watch {
   changed(changes: Changes): void {
     const { now } = this.world;
     for (const { id, before, after } of changes.leases) {
+      if (!isOpen(after.state) && before?.state !== after.state) this.#ended.set(id, now);
       if (after.state === "acquired" && before?.state === "queued") this.#renewed.set(id, now);
     }
     for (const { after: { event, lease } } of changes.events) {
@@ -101,7 +105,10 @@ export class Watch {
     const answer = status === 204 ? null : JSON.parse(new TextDecoder().decode(body));
     if (asked.call === "heartbeat") {
       for (const [lease, said] of Object.entries(answer)) {
-        if (said !== "stale") this.#renewed.set(Number(lease), this.world.now);
+        if (said === "stale") continue;
+        this.#renewed.set(Number(lease), this.world.now);
+        if ((this.#ended.get(Number(lease)) ?? Infinity) >= this.world.now) continue;
+        this.world.broken("what is over is not renewed", `lease ${lease} was answered as ${said}`);
       }
     }
     this.#checkDurable(delivery.worker, asked, answer);
