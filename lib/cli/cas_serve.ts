@@ -7,6 +7,7 @@ import {
   authenticate,
   type NetEnv,
   onError,
+  onNotFound,
   requireAccess,
   serveHttp,
   Tokens,
@@ -30,6 +31,7 @@ export async function serveCas(listen: string, output: Output): Promise<void> {
   const cas = await openServerCas(settings);
   const app = new Hono<NetEnv>();
   app.onError(onError("api", stderrLog));
+  app.notFound(onNotFound(() => "api"));
   app.use("/v1/cas/*", authenticate(new Tokens(db, systemClock), network), requireAccess("worker"));
   app.route("/", casRoutes(cas));
   const server = await serveHttp({

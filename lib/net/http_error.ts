@@ -73,3 +73,11 @@ export function onError(
     return response;
   };
 }
+
+/** A `notFound` of Hono: the answer to a path that no route has. */
+export function onNotFound(
+  style: (path: string) => ErrorStyle,
+): (c: { readonly req: { readonly method: string; readonly path: string } }) => Response {
+  return ({ req: { method, path } }) =>
+    toResponse(new SubletError("not_found", `there is no ${method} ${path}`), style(path));
+}

@@ -10,7 +10,7 @@ export {
   requireAccess,
 } from "./access.ts";
 export { credentialFromEnv, CREDENTIALS } from "./credential.ts";
-export { errorBody, type ErrorStyle, onError, toResponse } from "./http_error.ts";
+export { errorBody, type ErrorStyle, onError, onNotFound, toResponse } from "./http_error.ts";
 export { HttpsNetwork, type Tls } from "./https_network.ts";
 export { issueText, readJson } from "./read_json.ts";
 export { CALLER_NAME, type TokenInfo, type TokenOptions, Tokens } from "./tokens.ts";

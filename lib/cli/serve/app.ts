@@ -3,7 +3,7 @@
 import { Hono } from "hono";
 import { type Log, systemClock } from "../../home/mod.ts";
 import { leaseRoutes } from "../../lease/mod.ts";
-import { authenticate, type NetEnv, onError } from "../../net/mod.ts";
+import { authenticate, type NetEnv, onError, onNotFound } from "../../net/mod.ts";
 import { createApi } from "../../web/mod.ts";
 import { VERSION } from "../version.ts";
 import type { Parts } from "./compose.ts";
@@ -18,6 +18,7 @@ export function serverApp(
   log: Log,
 ): Hono<NetEnv> {
   const app = new Hono<NetEnv>();
+  app.notFound(onNotFound((path) => path.startsWith("/v1/executor/") ? "executor" : "api"));
   const who = authenticate(tokens, network);
   const executor = new Hono<NetEnv & { Variables: { peer: NetEnv["Bindings"] } }>();
   executor.onError(onError("executor", log));
