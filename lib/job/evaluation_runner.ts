@@ -7,6 +7,7 @@ import { Inputs } from "./run_inputs.ts";
 import { notRun, stopped } from "./run_judge.ts";
 import { LOG_LIMITS, type LogLimits, type StoredLogs, storeLogs } from "./run_logs.ts";
 import { type Run, type RunContext, runOnce } from "./run_once.ts";
+import { LeftJobs } from "./run_left.ts";
 import { RunPlace } from "./run_place.ts";
 import type { JobControl, JobHandle, JobRunner, Outcome, Site } from "./runner.ts";
 import { type EvaluationJob, evaluationJob, type Sample, type Source } from "./shapes.ts";
@@ -50,6 +51,7 @@ export class EvaluationRunner implements JobRunner {
   readonly #inputs: Inputs;
   readonly #graceMs: number;
   readonly #logs: LogLimits;
+  readonly #left: LeftJobs;
 
   constructor(site: Site, options: EvaluationRunnerOptions = {}) {
     this.#site = site;
@@ -57,6 +59,7 @@ export class EvaluationRunner implements JobRunner {
     this.#inputs = new Inputs(site);
     this.#graceMs = options.graceMs ?? 5000;
     this.#logs = { ...LOG_LIMITS, ...options.logs };
+    this.#left = new LeftJobs(site.home, site.worker ?? "worker");
   }
 
   /** Free at least `bytes` of the home's disk, if linked inputs that no job uses take as much; the bytes freed. */
@@ -74,6 +77,7 @@ export class EvaluationRunner implements JobRunner {
     const place = new RunPlace(this.#site.home, job, control.lease);
     const tag = this.#site.ids.uuid();
     if (place.exists) await this.cleanup(job, control.lease);
+    this.#left.began({ lease: control.lease, tag, place: job.place });
     place.make(tag);
     const context: RunContext = {
       site: this.#site,
@@ -195,6 +199,28 @@ export class EvaluationRunner implements JobRunner {
     const place = new RunPlace(this.#site.home, parsed.data, lease);
     await this.#discard(parsed.data, place);
     await place.remove();
+    await this.#left.over(lease);
+  }
+
+  async stopLeft(): Promise<void> {
+    const { processes, log } = this.#site;
+    await Promise.all((await this.#left.all()).map(async ({ lease, tag }) => {
+      try {
+        await processes.stop(NO_PROCESS, tag, this.#graceMs);
+      } catch (error) {
+        log.event("evaluation.left_running", { lease, error: messageOf(error) });
+      }
+    }));
+  }
+
+  async removeLeft(isHeld: (lease: number) => boolean): Promise<void> {
+    const { home, log } = this.#site;
+    for (const { lease, place } of await this.#left.all()) {
+      if (isHeld(lease)) continue;
+      await new RunPlace(home, { place }, lease).remove();
+      await this.#left.over(lease);
+      log.event("evaluation.left_removed", { lease });
+    }
   }
 
   async #discard(job: EvaluationJob, place: RunPlace): Promise<void> {

@@ -30,6 +30,8 @@ export type Outcome = { readonly report: Report } | { readonly lost: string } | 
 export interface Site {
   /** Absolute path of the worker's home: everything a job writes is beneath it. */
   readonly home: string;
+  /** Names the worker among those that share its home: letters, digits and `-`. Default `worker`. */
+  readonly worker?: string;
   readonly cas: Cas;
   readonly processes: Processes;
   readonly clock: Clock;
@@ -58,6 +60,13 @@ export interface JobRunner {
     held: { readonly handle: JobHandle | null; readonly startedAt: string | null },
     control: JobControl,
   ): Promise<Outcome>;
+  /**
+   * Before the worker is known to its server: stop what earlier processes of this worker left running and nobody is to
+   * take over. Repeatable.
+   */
+  stopLeft?(): Promise<void>;
+  /** Remove what they left of leases that are not held any more. */
+  removeLeft?(isHeld: (lease: number) => boolean): Promise<void>;
   /** Remove what the job left, once its report was accepted or refused. Repeatable. */
   cleanup(job: unknown, lease: number): Promise<void>;
 }

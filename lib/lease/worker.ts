@@ -1,6 +1,7 @@
 /** @module The worker: it registers, takes leases, runs their jobs, and reports, until something ends it. */
 
 import { messageOf } from "../home/mod.ts";
+import type { JobRunner } from "../job/mod.ts";
 import type { Registration } from "./client.ts";
 import { Acquirer } from "./worker_acquire.ts";
 import { type Held, WorkerCore } from "./worker_core.ts";
@@ -84,10 +85,13 @@ export class LeaseWorker {
   async #start(): Promise<void> {
     const core = this.#core;
     const guard = this.#keepUp("guard", () => guardLoop(core));
+    await this.#tidy((runner) => runner.stopLeft?.());
     const registration = await this.#registrar.register();
     if (registration !== null) {
       this.#messages.seek(registration.cursor);
       await this.#resume(registration);
+      // A lease that is granted from now on is held before its job begins.
+      void this.#tidy((runner) => runner.removeLeft?.((lease) => core.held.has(lease)));
       await Promise.all([
         this.#keepUp("heartbeat", () => heartbeatLoop(core)),
         this.#keepUp("acquire", () => this.#acquirer.loop(), () => core.mode === "working"),
@@ -101,6 +105,18 @@ export class LeaseWorker {
       ]);
     }
     await guard;
+  }
+
+  /** What earlier processes left is no reason not to work. */
+  async #tidy(what: (runner: JobRunner) => Promise<void> | undefined): Promise<void> {
+    const { options, log } = this.#core;
+    for (const runner of options.runners) {
+      try {
+        await what(runner);
+      } catch (error) {
+        log.event("worker.not_tidied", { kind: runner.kind, error: messageOf(error) });
+      }
+    }
   }
 
   /** Run `loop` again whenever it returns or fails, until the worker is over: a fault in one stops no other. */

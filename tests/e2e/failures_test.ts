@@ -102,6 +102,27 @@ Deno.test("a worker started again kills what it left running, and the job runs o
   assertOnce(await cluster.job(queued.job), 2);
 });
 
+Deno.test("a worker that comes back after its lease was lost kills what it left running", async () => {
+  await using cluster = await Cluster.make();
+  await cluster.serve();
+  await cluster.serveCas();
+  const [revision] = await cluster.campaign([4]);
+  const token = await cluster.worker("ant");
+  const queued = only(await cluster.queue(revision!));
+  await cluster.runsReach(1);
+  const left = Number((await cluster.runs())[0]?.split(" ")[1]);
+  cluster.programs.kill("ant");
+  await cluster.programs.ended("ant");
+  await cluster.worker("bee");
+  await cluster.runsReach(2);
+  assert.ok(alive(left), "nobody could stop it yet");
+  await cluster.startWorker("ant", token);
+  await until("the evaluator that was left is gone", () => !alive(left));
+  await cluster.open();
+  assert.equal((await cluster.ended(queued)).worker, "bee");
+  assertOnce(await cluster.job(queued.job), 2);
+});
+
 Deno.test("a partitioned worker stops its own job before another starts it, and rejoins", async () => {
   await using cluster = await Cluster.make();
   await cluster.serve();

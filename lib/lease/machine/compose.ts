@@ -41,7 +41,7 @@ export async function composeWorker(parts: WorkerParts): Promise<LeaseWorker> {
   const ids = systemIds;
   const client = new HttpLeaseClient(http);
   const send = sendOver(client, clock, ids);
-  const site: Site = { home, cas, processes, clock, ids, log, send };
+  const site: Site = { home, worker: parts.key, cas, processes, clock, ids, log, send };
   const evaluations = new EvaluationRunner(site);
   return new LeaseWorker({
     client,
