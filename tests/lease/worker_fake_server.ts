@@ -42,10 +42,11 @@ export class FakeExecutor implements AsyncDisposable {
   /** Answers in the place of the usual ones, by call. */
   replies: Record<string, Reply> = {};
   timing = { renew: 0.2, grace: 1, toleration: 5 };
-  readonly #server: Deno.HttpServer<Deno.NetAddr>;
+  readonly #server: Deno.HttpServer;
   readonly #closing = new AbortController();
 
-  constructor() {
+  /** On loopback, or on a Unix socket. */
+  constructor(at: { readonly path: string } | null = null) {
     const app = new Hono();
     app.post("/v1/executor/:call", async (context) => {
       const call = context.req.param("call");
@@ -53,11 +54,15 @@ export class FakeExecutor implements AsyncDisposable {
       this.seen.push(seen);
       return await (this.replies[call] ?? this.#usual(call))(seen, this.#closing.signal);
     });
-    this.#server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, app.fetch);
+    const onListen = () => {};
+    this.#server = at === null
+      ? Deno.serve({ hostname: "127.0.0.1", port: 0, onListen }, app.fetch)
+      : Deno.serve({ path: at.path, onListen }, app.fetch);
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.#server.addr.port}`;
+    const { addr } = this.#server;
+    return "port" in addr ? `http://127.0.0.1:${addr.port}` : "";
   }
 
   of(call: string): Seen[] {
