@@ -104,13 +104,16 @@ evaluations = 1
     this.cas = await this.programs.background("cas", "server", argv, /^cas serving on (\S+)/m);
   }
 
-  /** A git repository of `values.length` commits whose script prints each one's value, registered as a campaign. */
-  async campaign(values: readonly number[]): Promise<string[]> {
+  /**
+   * A git repository of `values.length` commits whose script prints each one's value, registered as a campaign. The
+   * script gets the root of the cluster as its argument.
+   */
+  async campaign(values: readonly number[], script = SCRIPT): Promise<string[]> {
     const { programs } = this;
     const repo = `${this.root}/repo`;
     await Deno.mkdir(repo);
     await programs.git(repo, "init", "--quiet", "--initial-branch=main");
-    await programs.write("repo/evaluate.sh", SCRIPT);
+    await programs.write("repo/evaluate.sh", script);
     await programs.write(
       "repo/sublet.toml",
       `name = "steps"\nevaluate = ["sh", "evaluate.sh", ${

@@ -1,11 +1,13 @@
-/** @module A TCP proxy that can be cut: what a partition looks like. */
+/** @module A TCP proxy that can be cut, stalled and shaken: what a partition and a bad network look like. */
 
-/** Forwards connections to a port on loopback until it is cut, and again once it is mended. */
+/** Forwards connections to a port on loopback until it is cut or stalled, and again once it is mended. */
 export class TcpProxy implements AsyncDisposable {
   readonly #listener: Deno.TcpListener;
   readonly #target: number;
   readonly #open = new Set<Deno.TcpConn>();
   #cut = false;
+  /** Resolves when bytes may flow again. */
+  #flow: { promise: Promise<void>; resolve: () => void } | null = null;
   readonly #accepting: Promise<void>;
 
   constructor(target: number) {
@@ -21,15 +23,26 @@ export class TcpProxy implements AsyncDisposable {
   /** Drop every connection, and hold new ones without a byte, as a black hole does. */
   cut(): void {
     this.#cut = true;
+    this.drop();
+  }
+
+  /** Keep every connection, and let no byte through, until it is mended: then what was held comes late. */
+  stall(): void {
+    this.#flow ??= Promise.withResolvers<void>();
+  }
+
+  /** Drop every connection, whatever it is in the middle of; new ones are forwarded. */
+  drop(): void {
     for (const connection of this.#open) close(connection);
     this.#open.clear();
   }
 
-  /** Forward again: held connections are dropped, so that clients dial anew. */
+  /** Forward again. Connections that were held by a cut are dropped, so that clients dial anew. */
   mend(): void {
+    this.#flow?.resolve();
+    this.#flow = null;
+    if (this.#cut) this.drop();
     this.#cut = false;
-    for (const connection of this.#open) close(connection);
-    this.#open.clear();
   }
 
   async #accept(): Promise<void> {
@@ -43,11 +56,7 @@ export class TcpProxy implements AsyncDisposable {
     try {
       const server = await Deno.connect({ hostname: "127.0.0.1", port: this.#target });
       this.#open.add(server);
-      const both = [
-        client.readable.pipeTo(server.writable),
-        server.readable.pipeTo(client.writable),
-      ];
-      await Promise.allSettled(both);
+      await Promise.allSettled([this.#pump(client, server), this.#pump(server, client)]);
       this.#open.delete(server);
       close(server);
     } catch {
@@ -57,7 +66,19 @@ export class TcpProxy implements AsyncDisposable {
     close(client);
   }
 
+  async #pump(from: Deno.TcpConn, to: Deno.TcpConn): Promise<void> {
+    const bytes = new Uint8Array(64 * 1024);
+    while (true) {
+      const count = await from.read(bytes);
+      await this.#flow?.promise;
+      if (count === null) break;
+      for (let sent = 0; sent < count;) sent += await to.write(bytes.subarray(sent, count));
+    }
+    await to.closeWrite();
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    this.mend();
     this.cut();
     this.#listener.close();
     await this.#accepting;
