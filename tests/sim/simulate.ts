@@ -42,7 +42,7 @@ export async function simulate(seed: number): Promise<Outcome> {
   operator.start();
   trouble.start();
   try {
-    await sim.run(random.between(200, 1_000));
+    await sim.run(random.between(150, 750));
     trouble.stop();
     operator.stop();
     await end(sim, operator);
