@@ -17,6 +17,8 @@ import { writeDown } from "./members.ts";
 const EXPIRED_AT_ONCE = 100;
 /** How soon a sweep that failed is tried again. */
 const RETRY_MS = 1000;
+/** The least between two looks, so that nothing can make them follow one another without end. */
+const LEAST_MS = 1;
 /** How often what memory knows of workers is written down, and old events are deleted. */
 const UPKEEP_MS = 60_000;
 const PRUNE_ROUNDS = 20;
@@ -82,7 +84,7 @@ export class Sweep {
       next = clock.monotonic() + RETRY_MS;
     }
     this.#busy = false;
-    if (this.#core.state === "open") this.#arm(next);
+    if (this.#core.state === "open") this.#arm(Math.max(next, clock.monotonic() + LEAST_MS));
   }
 
   /** Whether nobody could be heard for longer than the grace period, because the server itself did not run. */
@@ -183,7 +185,11 @@ export class Sweep {
       const silence = core.clock.monotonic() - lease.renewed;
       if (silence < core.tolerationMs) return null;
       const row = await leaseById(tx, lease.id);
-      if (row === null || !isLive(row)) return null;
+      if (row === null || !isLive(row)) {
+        // Somebody else ended it in the database: memory must not ask again and again.
+        tx.onCommit(() => core.ended(lease.id, lease.job));
+        return null;
+      }
       const text = `its worker ${lease.worker} was silent for ${
         Math.floor(silence / 1000)
       } seconds`;

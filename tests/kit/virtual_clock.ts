@@ -75,6 +75,11 @@ export class VirtualClock implements Clock {
     this.#wall += ms;
   }
 
+  /** Forget every timer, as when the process that set them dies. */
+  dropTimers(): void {
+    this.#timers = [];
+  }
+
   /** Set the wall clock forward or back, alone. */
   jumpWall(ms: number): void {
     this.#wall += ms;

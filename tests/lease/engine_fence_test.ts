@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type Cas, cidOf, openMemory } from "../../lib/cas/mod.ts";
 import { SubletError } from "../../lib/home/mod.ts";
-import { FakeKind, Rig } from "./engine_kit.ts";
+import { FakeKind, type FakeWorker, Rig } from "./engine_kit.ts";
 
 const TOLERATION_MS = 300_000;
 const blob = new TextEncoder().encode("a log");
@@ -51,12 +51,21 @@ Deno.test("a report with another request id on a reported lease is stale", async
   assert.equal((await rig.engine.evidence(job)).length, 1);
 });
 
-Deno.test("every call on a lease that is not the caller's live and newest one is stale and changes nothing", async () => {
+for (const says of [true, false]) {
+  const how = says ? "" : ", also of processes that do not say which they are";
+  Deno.test(`every call on a lease that is not the caller's live one is stale and changes nothing${how}`, () =>
+    strangersAreStale(says));
+}
+
+async function strangersAreStale(says: boolean): Promise<void> {
   await using rig = await Rig.make();
   const { job } = await rig.submit();
-  const queued = await rig.submit({ requires: { label: "none" } as never, key: "queued" });
-  const owner = await rig.joined("owner");
-  const thief = await rig.joined("thief");
+  const queued = await rig.submit({ requires: { labels: ["none"] } });
+  const [owner, thief] = ["owner", "thief"].map((name) =>
+    rig.worker(name, says ? {} : { incarnation: null })
+  ) as [FakeWorker, FakeWorker];
+  await owner.register();
+  await thief.register();
   const lease = await owner.take();
   const before = await dump(rig);
   for (const [worker, id] of [[thief, lease], [owner, queued.lease], [owner, 9999]] as const) {
@@ -65,6 +74,27 @@ Deno.test("every call on a lease that is not the caller's live and newest one is
     await assert.rejects(worker.report(id), { code: "stale_lease" });
     assert.equal((await worker.heartbeat(id)).get(id), "stale");
   }
+  assert.equal(await dump(rig), before);
+  assert.equal((await rig.engine.showJob(job)).state, "open");
+}
+
+Deno.test("a lease that is not its job's newest is stale, whatever its state says", async () => {
+  await using rig = await Rig.make();
+  const { job } = await rig.submit();
+  const worker = await rig.joined("w");
+  const lease = await worker.take();
+  await rig.db.write((tx) =>
+    tx.run(
+      `INSERT INTO leases (job_id, state, attempt, slots, lane, campaign, priority, ready, created_at, ended_at)
+       SELECT job_id, 'cancelled', 2, slots, lane, campaign, priority, 0, 1, 1 FROM leases WHERE id = ?`,
+      [lease],
+    )
+  );
+  const before = await dump(rig);
+  await assert.rejects(worker.started(lease), { code: "stale_lease", message: /newer lease/ });
+  await assert.rejects(worker.lost(lease), { code: "stale_lease" });
+  await assert.rejects(worker.report(lease), { code: "stale_lease" });
+  assert.equal((await worker.heartbeat(lease)).get(lease), "stale");
   assert.equal(await dump(rig), before);
   assert.equal((await rig.engine.showJob(job)).state, "open");
 });

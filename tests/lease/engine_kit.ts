@@ -155,9 +155,10 @@ export class Rig implements AsyncDisposable {
     return new LeaseEngine({ db, cas, clock, ids, log, kinds, timing: TIMING, pools });
   }
 
-  /** Another engine on the same database, as after a restart or (without `close`) a crash of the server. */
+  /** Another engine on the same database, after a close of the first or a crash of it. */
   async restart(close = true): Promise<void> {
     if (close) await this.engine.close();
+    else this.clock.dropTimers();
     this.engine = this.#make();
     await this.engine.start();
   }
