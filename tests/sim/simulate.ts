@@ -107,6 +107,7 @@ async function end(sim: Simulation, operator: Operator): Promise<void> {
 }
 
 function quiet(sim: Simulation): boolean {
+  if (sim.submitting > 0) return false;
   for (const lease of sim.model.leases.values()) if (isLive(lease.state)) return false;
   return sim.workers.every((worker) => (worker.worker?.leases.length ?? 0) === 0);
 }

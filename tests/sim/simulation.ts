@@ -65,6 +65,8 @@ export class Simulation implements AsyncDisposable {
   server!: SimServer;
   readonly timing: Timing;
   readonly watch: Watch;
+  /** Jobs that the server has not taken yet. */
+  submitting = 0;
   #jobs = 0;
   #rates: Random;
 
@@ -196,6 +198,7 @@ export class Simulation implements AsyncDisposable {
   }
 
   async #submit(job: SimJob, options: Partial<Submission>): Promise<void> {
+    this.submitting++;
     const bytes = new TextEncoder().encode(JSON.stringify(job));
     const jobCid = await this.blobs.cas.put(bytes);
     while (true) {
@@ -214,7 +217,7 @@ export class Simulation implements AsyncDisposable {
             })
           ),
       );
-      if (done !== null && "value" in done) return;
+      if (done !== null && "value" in done) return void this.submitting--;
       await this.world.sleep(3_000);
     }
   }
