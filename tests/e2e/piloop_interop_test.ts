@@ -4,6 +4,7 @@
  */
 
 import assert from "node:assert/strict";
+import { cidOf } from "../../lib/cas/mod.ts";
 import { until } from "../kit/mod.ts";
 import { Cluster, type EvaluationResult } from "./cluster.ts";
 import { freePort, PILOOP, Piloop } from "./piloop_kit.ts";
@@ -233,3 +234,50 @@ test("our worker joins a piloop server and store, and runs its evaluations", asy
     assert.equal(await refused("nope", token), 8);
   });
 });
+
+test("a store's directory is read and written by both", async (piloop) => {
+  await using cluster = await Cluster.make();
+  const { programs, root } = cluster;
+  await using peer = new Piloop(programs, piloop);
+  const table = `[plugins.cas]\nprovider = "disk"\npath = "${root}/shared"\n`;
+  await programs.write("ours/config.toml", table);
+  await programs.write("peer/config.toml", table);
+  const random = crypto.getRandomValues(new Uint8Array(65_536));
+  const blobs: [string, Uint8Array<ArrayBuffer>][] = [
+    ["nothing", new Uint8Array()],
+    ["a byte", Uint8Array.of(120)],
+    ["a MiB of zeros", new Uint8Array(2 ** 20)],
+    ["text", new TextEncoder().encode("the quick brown fox\n".repeat(200_000))],
+    ["3 MiB of noise", new Uint8Array(3 * 2 ** 20).map((_, i) => random[(i * 7919) % 65_536] ?? 0)],
+  ];
+  // The home's database comes with its first campaign.
+  await peer.run("peer", "init", await makeRepository(cluster, "piloop.toml", CAMPAIGN));
+  const token = /plt_[\w-]+/.exec(await peer.run("peer", "token", "create", "o1"))?.[0] ?? "";
+  const port = freePort();
+  await peer.listen("peer", ["cas", "serve"], port);
+  const dial = async (method: string, cid: string, body?: Uint8Array<ArrayBuffer>) =>
+    await fetch(`http://127.0.0.1:${port}/v1/cas/${cid}`, {
+      method,
+      headers: { authorization: `Bearer ${token}` },
+      ...(body === undefined ? {} : { body }),
+    });
+  for (const [what, bytes] of blobs) {
+    await Deno.writeFile(`${root}/blob`, bytes);
+    const cid = (await programs.sublet("ours", ["cas", "put", `${root}/blob`])).trim();
+    const got = await dial("GET", cid);
+    assert.equal(got.status, 200, what);
+    assert.ok(same(await got.bytes(), bytes), `${what}: piloop reads other bytes`);
+
+    const theirs = Uint8Array.of(...new TextEncoder().encode(what), 0, ...bytes.subarray(0, 9000));
+    const name = String(cidOf(theirs));
+    const put = await dial("PUT", name, theirs);
+    assert.equal(`${put.status} ${await put.text()}`, "201 ", what);
+    await programs.sublet("ours", ["cas", "get", name, `${root}/got`]);
+    assert.ok(same(await Deno.readFile(`${root}/got`), theirs), `${what}: we read other bytes`);
+  }
+  await programs.sublet("ours", ["cas", "check"]);
+});
+
+function same(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, i) => byte === b[i]);
+}

@@ -26,6 +26,8 @@ class RecordedServer implements AsyncDisposable {
   readonly revoking: number[] = [];
   readonly uploads: { readonly length: string | null; readonly status: number }[] = [];
   readonly odd: string[] = [];
+  /** Heartbeats that were answered with 500. */
+  failures = 0;
   held: string = "[]";
   bundles: string[] = [];
   #leases = 4;
@@ -48,6 +50,12 @@ class RecordedServer implements AsyncDisposable {
     const cid = String(cidOf(bytes));
     this.blobs.set(cid, bytes);
     return cid;
+  }
+
+  /** Be another server, at the same address: no lease is known. */
+  forget(): void {
+    this.running.clear();
+    this.#leases = 0;
   }
 
   of(call: string): Call["body"][] {
@@ -98,6 +106,7 @@ class RecordedServer implements AsyncDisposable {
       case "heartbeat": {
         const leases = Object.keys(body.leases).map(Number);
         if (leases.some((lease) => lease > this.#leases)) {
+          this.failures++;
           return new Response("Internal Server Error", { status: 500 });
         }
         const answers = leases.map((lease) => {
@@ -171,7 +180,7 @@ async function bundled(
 }
 
 const SCRIPT = `echo evaluating
-if [ -e "$GATE" ]; then sleep 600; fi
+while [ -e "$GATE" ]; do sleep 0.05; done
 echo "METRIC score=2"
 `;
 
@@ -266,16 +275,41 @@ Deno.test("a worker joins a server that answers as piloop's does", async (t) => 
     await until("it starts", () => server.of("started").length > starts);
     programs.kill("w");
     await programs.ended("w");
-    await Deno.remove(gate);
     server.held = fill(fixture.answers.held, { LEASE: 7, JOB: cid });
     await programs.background("w", "w", argv, ready, env);
     const lost = await until("it gives the lease back", () => server.of("lost")[0]);
     assert.deepEqual(shape(lost), [["lease", "number"], ["reason", "string"]]);
     assert.equal(lost.lease, 7);
+    await Deno.remove(gate);
     server.held = "[]";
     server.queue.push(cid);
     const report = await until("it runs again", () => server.of("report")[2]);
     assert.deepEqual([report.lease, report.report.samples[0].error], [8, null]);
+  });
+
+  await t.step(
+    "a server that knows none of its leases fails its heartbeats; it drops them and goes on",
+    async () => {
+      await Deno.writeTextFile(gate, "");
+      const starts = server.of("started").length;
+      server.queue.push(job(1));
+      await until("it starts", () => server.of("started").length > starts);
+      server.forget();
+      await until("heartbeats fail", () => server.failures >= 2);
+      await Deno.remove(gate);
+      const refused = await until("it reports", () => server.of("report")[3]);
+      assert.equal(refused.lease, 9);
+      server.queue.push(job(1));
+      const report = await until("it runs the next", () => server.of("report")[4]);
+      assert.deepEqual([report.lease, report.report.samples[0].metrics], [1, { score: 2 }]);
+    },
+  );
+
+  await t.step("an agent's job, which it cannot run, is given back with the reason", async () => {
+    server.queue.push(server.put('{"kind":"agent","agent_session":1,"place":"runs/1"}'));
+    const lost = await until("it gives the lease back", () => server.of("lost")[1]);
+    assert.equal(lost.lease, 2);
+    assert.match(lost.reason, /no job of kind "agent"/);
   });
 
   await t.step("every upload had its length, and no call is unknown to piloop", () => {
