@@ -159,6 +159,26 @@ Deno.test("a stop ends its jobs at once, and what the server does not take stays
   assert.deepEqual(bench.runner.cleaned, []);
 });
 
+Deno.test("a stop waits no longer for a server that refuses to take the last reports", async () => {
+  const bench = new Bench();
+  bench.server.queue.push(await bench.grant(1));
+  const started = await bench.start();
+  bench.server.on["report"] = () => Promise.reject(unreachable());
+  started.worker.stop();
+  await settle();
+  assert.deepEqual(started.end, { how: "stopped" });
+  assert.equal(bench.server.of("report").length, 1);
+  assert.equal((await bench.spool.load("desk")).length, 1);
+});
+
+Deno.test("a lease that is granted twice runs once", async () => {
+  const bench = new Bench();
+  bench.server.queue.push(await bench.grant(1), await bench.grant(1));
+  const started = await bench.start();
+  assert.equal(bench.runner.jobs.length, 1);
+  await started.close(bench);
+});
+
 Deno.test("a worker of one lease asks for no second, and ends once the report is accepted", async () => {
   const bench = new Bench();
   bench.server.queue.push(await bench.grant(1), await bench.grant(2));

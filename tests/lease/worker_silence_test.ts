@@ -147,6 +147,18 @@ Deno.test("a wall clock that is set back or slightly forward stops nothing", asy
   await close();
 });
 
+Deno.test("a wall clock that was set back hides no silence", async () => {
+  const { bench, close, stop } = await withJob();
+  await bench.clock.advance(10_000);
+  bench.server.down = true;
+  bench.clock.jumpWall(-3 * 86_400_000);
+  await bench.clock.advance(279_000);
+  assert.equal(stop.aborted, false);
+  await bench.clock.advance(1_000);
+  assert.equal(stop.aborted, true);
+  await close();
+});
+
 Deno.test("a job that goes on although it must stop is reported again every renew period", async () => {
   const { bench, close } = await withJob();
   bench.runner.deaf = true;
