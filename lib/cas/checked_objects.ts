@@ -3,7 +3,7 @@
 /** How long a check counts, in milliseconds: disks may rot without a trace in a file's status. */
 const LIFETIME = 10 * 60 * 1000;
 
-/** A file that changed less than this many milliseconds before its check may change again without a trace. */
+/** A file that was written less than this many milliseconds before its check may change again without a trace. */
 const GRAIN = 50;
 
 /** The most objects that are remembered. */
@@ -20,9 +20,9 @@ interface Entry extends Finding {
   readonly until: number;
 }
 
-/** What tells one state of a file from another. */
+/** What tells one state of a file's content from another. A change of its status alone, such as a new name, does not. */
 function stateOf(info: Deno.FileInfo): string {
-  return `${info.dev}:${info.ino}:${info.size}:${info.mtime?.getTime()}:${info.ctime?.getTime()}`;
+  return `${info.dev}:${info.ino}:${info.size}:${info.mtime?.getTime()}`;
 }
 
 /** The findings about objects, by name; the oldest make room. */
@@ -40,8 +40,8 @@ export class CheckedObjects {
 
   /** Remember that the object `name` had the status `info` at `since` (Unix ms), before it was read, and `found`. */
   add(name: string, info: Deno.FileInfo, since: number, found: Finding): void {
-    const changed = Math.max(info.mtime?.getTime() ?? Infinity, info.ctime?.getTime() ?? Infinity);
-    if (since - changed < GRAIN) return;
+    const written = info.mtime?.getTime() ?? Infinity;
+    if (since - written < GRAIN) return;
     this.#entries.delete(name);
     this.#entries.set(name, { ...found, file: stateOf(info), until: since + LIFETIME });
     for (const oldest of this.#entries.keys()) {

@@ -6,6 +6,7 @@
  */
 
 import { isError } from "../home/mod.ts";
+import { blake3 } from "./blake3.ts";
 import { CheckedObjects } from "./checked_objects.ts";
 import { cidOf, nameToCid, objectName } from "./cid.ts";
 import type { BlobBody, Cas, Cid, Limits, Ranged, Sized, Upkeep, Usage } from "./contract.ts";
@@ -19,7 +20,7 @@ import { encode } from "./object_encode.ts";
 import { Slots } from "./slots.ts";
 import { readSmall, readStart } from "./small_file.ts";
 import { StoredObject } from "./stored_object.ts";
-import { BytesBody, collect, drain, slice, streamFrom, streamOf } from "./streams.ts";
+import { BytesBody, collect, drain, streamFrom, streamOf } from "./streams.ts";
 import { SharedSync, syncDirectory } from "./sync_dir.ts";
 import { TempFile } from "./temp_file.ts";
 import { blobError, checkWhole } from "./verify.ts";
@@ -54,10 +55,7 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized {
       temporary: this.#temporary,
       put: (data, limits) => this.put(data, limits),
       intact: (cid) => this.#intact(cid),
-      publish: (cid, file) => {
-        this.#makeDirectory(cid);
-        return this.#publish(cid, file);
-      },
+      publish: (cid, file, length) => this.#publishLarge(cid, file, length),
     };
   }
 
@@ -108,6 +106,14 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized {
   async #publish(cid: Cid, file: TempFile): Promise<void> {
     await file.publish(this.#path(cid));
     await Promise.all([syncDirectory(this.#directory(cid)), this.#names.sync()]);
+  }
+
+  /** Store a large blob, of which the first reader need not be the one who checks it. */
+  async #publishLarge(cid: Cid, file: TempFile, length: number): Promise<void> {
+    this.#makeDirectory(cid);
+    const info = file.backdate();
+    await this.#publish(cid, file);
+    this.#checked.add(objectName(cid), info, Date.now(), { length });
   }
 
   /** Make the directory of `cid`; false when there was one. */
@@ -191,7 +197,7 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized {
     if (!(found instanceof StoredObject)) return new BytesBody(found.slice(from, to), found.length);
     return await found.use(async () => {
       const length = await found.check();
-      const part = slice(found.read(), ...absolute(length, from, to));
+      const part = found.part(length, ...absolute(length, from, to));
       return { length, stream: streamFrom(part, () => found[Symbol.dispose]()) };
     });
   }
@@ -275,6 +281,8 @@ function absolute(length: number, from: number, to = length): [number, number] {
 /** Open the store at `options.path`. `config` when it is a cache, `unavailable` when it cannot be written. */
 export async function openDisk(options: DiskOptions): Promise<Cas & Upkeep & Ranged & Sized> {
   await prepareRoot(options.path);
+  // The first request need not wait for the kernel.
+  blake3(new Uint8Array(0));
   await sweep(`${options.path}/tmp`, options.sweepAfterMs ?? 60 * 60 * 1000);
   return new DiskCas(options.path);
 }

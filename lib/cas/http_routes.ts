@@ -5,7 +5,7 @@
 
 import { Hono } from "hono";
 import type { Context } from "hono";
-import { type Log, messageOf, nullLog, SubletError } from "../home/mod.ts";
+import { isError, type Log, messageOf, nullLog, SubletError } from "../home/mod.ts";
 import { type NetEnv, onError, readJson } from "../net/mod.ts";
 import { isCid, parseCid, rawCid, sameBlob } from "./cid.ts";
 import type { BlobBody, Cas, Cid, Ranged, Sized } from "./contract.ts";
@@ -35,7 +35,10 @@ export function casRoutes(cas: Cas, options: CasRouteOptions = {}): Hono<NetEnv>
   const failed = onError("api", log);
   app.onError(async (error, c) => {
     await drain(c.req.raw);
-    const answer = failed(named(error, c.req.path), c);
+    const known = named(error, c.req.path);
+    const answer = isError(known) && known.code === "internal"
+      ? internal(known, failed(known, c))
+      : failed(known, c);
     return c.req.method === "HEAD" ? await withLength(answer) : answer;
   });
   app.post("/v1/cas/missing", async (c) => {
@@ -59,6 +62,13 @@ export function casRoutes(cas: Cas, options: CasRouteOptions = {}): Hono<NetEnv>
     });
   });
   return app;
+}
+
+/** The `answer` to a failure of our own names the blob, too, but not what went wrong in here. */
+function internal(error: SubletError, answer: Response): Response {
+  const blob = /^blob [a-z2-7]+/.exec(error.message)?.[0] ?? "the store";
+  const message = `${blob}: the server failed: its log has the reason`;
+  return Response.json({ code: "internal", message }, { status: answer.status });
 }
 
 /** `answer`, with the length that a GET's would have: the answer to a HEAD loses its body, and would say 0. */
@@ -191,8 +201,10 @@ function announced(request: Request, cid: Cid): number {
  * the connection breaks under the sender. One that waits to be asked for its body is not.
  */
 async function drain(request: Request): Promise<void> {
+  // Even a look at the body asks for it.
+  if (request.headers.has("expect")) return;
   const { body } = request;
-  if (body === null || body.locked || request.headers.has("expect")) return;
+  if (body === null || body.locked) return;
   let left = MAX_DRAIN;
   try {
     for await (const bytes of body) {

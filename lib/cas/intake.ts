@@ -19,8 +19,8 @@ export interface IntakeStore {
   put(data: Uint8Array, limits: Limits): Promise<Cid>;
   /** Whether the store holds the blob undamaged. */
   intact(cid: Cid): Promise<boolean>;
-  /** Make `file` the object of `cid`, durably. */
-  publish(cid: Cid, file: TempFile): Promise<void>;
+  /** Make `file` the object of `cid`, a blob of `length` bytes, durably. */
+  publish(cid: Cid, file: TempFile, length: number): Promise<void>;
 }
 
 /** Gathers the first bytes, then writes a frame, or only hashes when the expected blob is there already. */
@@ -39,11 +39,11 @@ export class Intake implements AsyncDisposable {
     this.#limits = limits;
   }
 
-  /** Take the next bytes. Before it is large they are kept, so they must not change. */
+  /** Take the next bytes, which must not change until it returns or resolves. */
   write(bytes: Uint8Array): Promise<void> | void {
-    if (this.#sink !== null) return this.#sink.write(bytes);
-    this.#parts.push(bytes);
     this.#held += bytes.length;
+    if (this.#sink !== null) return this.#sink.write(bytes);
+    this.#parts.push(bytes.slice());
     if (this.#held > SMALL) return this.#grow();
   }
 
@@ -54,7 +54,7 @@ export class Intake implements AsyncDisposable {
     }
     const cid = cidOfDigest(await this.#sink.finish());
     checkAddress(cid, this.#limits);
-    if (this.#file !== null) await this.#store.publish(cid, this.#file);
+    if (this.#file !== null) await this.#store.publish(cid, this.#file, this.#held);
     return cid;
   }
 

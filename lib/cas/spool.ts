@@ -66,7 +66,7 @@ export async function spool(
     const length = await drain(source, limits, async (bytes) => {
       hasher.update(bytes);
       held += bytes.length;
-      if (held <= IN_MEMORY) return void parts.push(bytes);
+      if (held <= IN_MEMORY) return void parts.push(bytes.slice());
       try {
         if (file === null) {
           path = await Deno.makeTempFile({

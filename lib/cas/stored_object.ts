@@ -6,10 +6,12 @@ import { objectName } from "./cid.ts";
 import type { CheckedObjects } from "./checked_objects.ts";
 import { fileError } from "./files.ts";
 import { decode } from "./object_decode.ts";
+import { rawFrameSize, readRaw } from "./raw_blocks.ts";
+import { slice } from "./streams.ts";
 import { HEADER_MAX, parseHeader } from "./zstd_frame.ts";
 
-/** Bytes of a read: eight blocks. */
-const READ = 256 * 1024;
+/** Bytes of a read. */
+const READ = 64 * 1024;
 
 /** An object's file. It is closed when a stream of it ends, or when it is disposed. */
 export class StoredObject implements Disposable {
@@ -63,21 +65,47 @@ export class StoredObject implements Disposable {
 
   /** The length of the blob: as its header announces it, or else by reading it all. */
   async length(): Promise<number> {
-    const known = this.known();
-    if (known !== null) return known;
+    return this.known() ?? await this.#announced() ?? await this.check();
+  }
+
+  async #announced(): Promise<number | null> {
     const start = new Uint8Array(HEADER_MAX);
     const count = await this.#readAt(start, 0);
-    return parseHeader(start.subarray(0, count))?.contentSize ?? await this.check();
+    return parseHeader(start.subarray(0, count))?.contentSize ?? null;
   }
 
   /** Its bytes, checked unless they were lately. */
   async *read(limits: Limits = {}): AsyncGenerator<Uint8Array, void, undefined> {
     try {
-      if (this.known() !== null) yield* decode(() => this.#chunks());
+      const known = this.known();
+      if (known !== null) yield* this.#content(known, 0, known);
       else yield* this.#checkedBytes(limits);
     } finally {
       this[Symbol.dispose]();
     }
+  }
+
+  /** Bytes `from` up to and without `to` of its `length`, which {@linkcode StoredObject.check} has told. */
+  async *part(
+    length: number,
+    from: number,
+    to: number,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      yield* this.#content(length, from, to);
+    } finally {
+      this[Symbol.dispose]();
+    }
+  }
+
+  /** Bytes `from` up to and without `to` of its `length`, unchecked. `length` null: nobody knows it. */
+  async *#content(length: number | null, from = 0, to = Infinity): AsyncGenerator<Uint8Array> {
+    let at = from;
+    if (length !== null && this.info.size === rawFrameSize(length)) {
+      to = Math.min(to, length);
+      at = yield* readRaw((target, place) => this.#readAt(target, place), length, from, to);
+    }
+    if (at < to || length === 0) yield* slice(decode(() => this.#chunks()), at, to);
   }
 
   /** Read all of it; the length of the blob. Throws `integrity` when it is damaged. */
@@ -93,7 +121,8 @@ export class StoredObject implements Disposable {
     const remember = (length: number | null) =>
       this.checked.add(objectName(this.cid), this.info, this.since, { length });
     try {
-      yield* verified(this.cid, decode(() => this.#chunks()), limits, remember);
+      const content = this.#content(await this.#announced());
+      yield* verified(this.cid, content, limits, remember);
     } catch (error) {
       if ((error as { code?: unknown }).code === "integrity") remember(null);
       throw error;
@@ -112,7 +141,7 @@ export class StoredObject implements Disposable {
 
   async #readAt(target: Uint8Array, at: number): Promise<number> {
     try {
-      await this.file.seek(at, Deno.SeekMode.Start);
+      this.file.seekSync(at, Deno.SeekMode.Start);
       let count = 0;
       while (count < target.length) {
         const more = await this.file.read(target.subarray(count));

@@ -15,9 +15,45 @@ export function concat(parts: readonly Uint8Array[], length: number): Uint8Array
   return whole;
 }
 
+/** Bytes of the one buffer that a stream is read into. */
+const BUFFER = 256 * 1024;
+
+/** Gives the next bytes of a stream, which are good until the next call; null at the end. */
+type Next = () => Promise<Uint8Array | null>;
+
 /**
- * Pass the pieces of `source` to `take`, within `limits`; the number of bytes. When that fails, or the signal of
- * `limits` fires, the source is cancelled, and it rejects.
+ * Read `source`: into one buffer again and again where it allows that, which spares most of the work of receiving from
+ * a socket, and piece by piece as it has them otherwise.
+ */
+function readerOf(
+  source: ReadableStream<Uint8Array>,
+): { next: Next; reader: ReadableStreamBYOBReader | ReadableStreamDefaultReader<Uint8Array> } {
+  const byob = byobReader(source);
+  if (byob === null) {
+    const reader = source.getReader();
+    return { reader, next: async () => (await reader.read()).value ?? null };
+  }
+  let buffer = new Uint8Array(BUFFER);
+  const next = async () => {
+    const { done, value } = await byob.read(buffer);
+    if (value !== undefined) buffer = new Uint8Array(value.buffer);
+    return done ? null : value;
+  };
+  return { reader: byob, next };
+}
+
+function byobReader(source: ReadableStream<Uint8Array>): ReadableStreamBYOBReader | null {
+  try {
+    return source.getReader({ mode: "byob" });
+  } catch {
+    // Not a stream of bytes, or somebody reads it: that shows when it is read in the other way.
+    return null;
+  }
+}
+
+/**
+ * Pass the pieces of `source` to `take`, within `limits`; the number of bytes. A piece is good until `take` returns or
+ * resolves. When that fails, or the signal of `limits` fires, the source is cancelled, and it rejects.
  */
 export async function drain(
   source: ReadableStream<Uint8Array>,
@@ -25,18 +61,18 @@ export async function drain(
   take: (bytes: Uint8Array) => Promise<void> | void,
 ): Promise<number> {
   checkCancelled(limits);
-  const reader = source.getReader();
+  const { next, reader } = readerOf(source);
   const stop = () => void reader.cancel(limits.signal?.reason).catch(() => {});
   limits.signal?.addEventListener("abort", stop, { once: true });
   let length = 0;
   try {
     while (true) {
-      const { done, value } = await reader.read();
+      const bytes = await next();
       checkCancelled(limits);
-      if (done) break;
-      length += value.length;
+      if (bytes === null) break;
+      length += bytes.length;
       checkGrowth(length, limits);
-      const taken = take(value);
+      const taken = take(bytes);
       if (taken !== undefined) await taken;
     }
     checkLength(length, limits);
@@ -48,9 +84,7 @@ export async function drain(
     throw new SubletError(
       "failed",
       `${named(limits)} broke off: ${messageOf(error)}. Send it again`,
-      {
-        cause: error,
-      },
+      { cause: error },
     );
   } finally {
     limits.signal?.removeEventListener("abort", stop);
@@ -64,7 +98,7 @@ export async function collect(
   limits: Limits = {},
 ): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Uint8Array[] = [];
-  const length = await drain(source, limits, (bytes) => void parts.push(bytes));
+  const length = await drain(source, limits, (bytes) => void parts.push(bytes.slice()));
   return concat(parts, length);
 }
 

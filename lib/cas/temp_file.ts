@@ -46,6 +46,20 @@ export class TempFile implements FrameTarget, AsyncDisposable {
     await this.append(bytes);
   }
 
+  /**
+   * Let it seem a second older than it is; its status then. Times of files are coarse, and a change right after this
+   * moment would not show in them otherwise.
+   */
+  backdate(): Deno.FileInfo {
+    try {
+      const now = Date.now() / 1000;
+      this.file.utimeSync(now, now - 1);
+      return this.file.statSync();
+    } catch (error) {
+      throw fileError(error, `cannot write ${this.path}`, "unavailable");
+    }
+  }
+
   /** Wait until its bytes are on the disk, and give it the name `path`, in place of whatever has it. */
   async publish(path: string): Promise<void> {
     try {

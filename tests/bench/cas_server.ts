@@ -1,0 +1,40 @@
+/**
+ * @module A server in a process of its own, for `cas_bench.ts`: `deno run -A cas_server.ts cas|plain ROOT`.
+ *
+ * `cas` is the store's service on a disk store. `plain` receives to a file without hashing, and serves a file as it is:
+ * what the same runtime does when it does nothing else. Both print the port they listen on.
+ */
+
+import { Hono } from "hono";
+import { casRoutes, openDisk } from "../../lib/cas/mod.ts";
+import { type NetEnv, serveHttp } from "../../lib/net/mod.ts";
+
+async function receive(request: Request, path: string): Promise<Response> {
+  using file = await Deno.open(path, { write: true, create: true, truncate: true });
+  for await (const chunk of request.body ?? []) {
+    for (let at = 0; at < chunk.length;) at += await file.write(chunk.subarray(at));
+  }
+  return new Response(null, { status: 201 });
+}
+
+async function send(path: string): Promise<Response> {
+  const file = await Deno.open(path);
+  const { size } = await file.stat();
+  return new Response(file.readable, { headers: { "content-length": String(size) } });
+}
+
+if (import.meta.main) {
+  const [kind, root] = Deno.args;
+  const app = new Hono<NetEnv>();
+  if (kind === "cas") {
+    app.route("/", casRoutes(await openDisk({ path: `${root}/store` })));
+  } else {
+    app.put("*", (c) => receive(c.req.raw, `${root}/file`));
+    app.get("*", () => send(`${root}/file`));
+  }
+  const server = await serveHttp({
+    fetch: (request, peer) => app.fetch(request, peer),
+    listen: { host: "127.0.0.1", port: 0 },
+  });
+  console.log(server.addr?.port);
+}
