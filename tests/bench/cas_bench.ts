@@ -80,7 +80,7 @@ async function small(): Promise<Figure[]> {
     figures.push({
       name: `CAS ${method} of 1 KiB`,
       value: Math.round(value),
-      unit: "1/s",
+      unit: "/s",
       conditions: `${connections} connections${method === "PUT" ? ", durable" : ""}`,
       ...(target === undefined ? {} : { target }),
     });
