@@ -1,5 +1,6 @@
 /**
- * @module Measure, and print a table: `deno task bench [NAME…]` with names of `cas`, `lease`, `system`. A benchmark is
+ * @module Measure, and print a table: `deno task bench [NAME…]` with names of `cas`, `lease`, `scale`, `system`. A
+ * benchmark is
  * never a test: nothing fails because a machine is slow.
  */
 
@@ -8,6 +9,7 @@ import type { Figure } from "../tests/bench/figure.ts";
 const SUITES: Readonly<Record<string, () => Promise<{ run(): Promise<Figure[]> }>>> = {
   cas: () => import("../tests/bench/cas_bench.ts"),
   lease: () => import("../tests/bench/lease_bench.ts"),
+  scale: () => import("../tests/bench/scale_bench.ts"),
   system: () => import("../tests/bench/system_bench.ts"),
 };
 

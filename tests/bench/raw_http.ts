@@ -14,24 +14,30 @@ export interface RawAnswer {
 export class RawConnection implements Disposable {
   readonly #conn: Deno.TcpConn;
   readonly #head: string;
-  readonly #buffer = new Uint8Array(256 * 1024);
+  readonly #buffer: Uint8Array;
   #filled = 0;
 
-  private constructor(conn: Deno.TcpConn, head: string) {
+  private constructor(conn: Deno.TcpConn, head: string, bufferBytes: number) {
     this.#conn = conn;
     this.#head = head;
+    this.#buffer = new Uint8Array(bufferBytes);
   }
 
-  /** Connect; `headers` go with every request. */
+  /** Connect; `headers` go with every request. No answer may be larger than the buffer. */
   static async open(
     host: string,
     port: number,
     headers: Readonly<Record<string, string>>,
+    bufferBytes = 256 * 1024,
   ): Promise<RawConnection> {
     const conn = await Deno.connect({ hostname: host, port });
     conn.setNoDelay(true);
     const lines = Object.entries({ host: `${host}:${port}`, ...headers });
-    return new RawConnection(conn, lines.map(([name, value]) => `${name}: ${value}\r\n`).join(""));
+    return new RawConnection(
+      conn,
+      lines.map(([name, value]) => `${name}: ${value}\r\n`).join(""),
+      bufferBytes,
+    );
   }
 
   /** POST the JSON text `body` to `path`. */
