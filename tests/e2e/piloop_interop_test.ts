@@ -125,8 +125,8 @@ test("a piloop worker joins our server and store, and runs its evaluations", asy
     assert.ok(queued);
     await cluster.runsReach(runs + 1);
     await cluster.programs.sublet("server", ["job", "cancel", String(queued.job)]);
-    assert.equal((await cluster.ended(queued)).state, "cancelled");
-    await until("it stopped", () => worker.text.includes("why=revoke"));
+    assert.equal((await cluster.ended(queued, 240)).state, "cancelled");
+    await until("it stopped", () => worker.text.includes("why=revoke"), 120);
   });
   await t.step("killed and started again: what it held runs once more", async () => {
     const runs = (await cluster.runs()).length;
@@ -137,7 +137,7 @@ test("a piloop worker joins our server and store, and runs its evaluations", asy
     await worker.ended();
     await hold("");
     worker = await join();
-    const { state, attempts } = await cluster.ended(queued);
+    const { state, attempts } = await cluster.ended(queued, 240);
     assert.deepEqual([state, attempts], ["measured", 2]);
   });
   await t.step("the server killed and started again while it runs", async () => {
@@ -150,7 +150,7 @@ test("a piloop worker joins our server and store, and runs its evaluations", asy
     await cluster.programs.ended("server");
     await cluster.serve();
     await hold("");
-    const { state, metrics } = await cluster.ended(queued);
+    const { state, metrics } = await cluster.ended(queued, 240);
     assert.deepEqual([state, metrics], ["measured", { score: 3 }]);
   });
   await t.step("drained, it leaves with 0; refused, with 1 and the reason", async () => {
@@ -199,7 +199,7 @@ test("our worker joins a piloop server and store, and runs its evaluations", asy
         line.includes("measurement.recorded") && line.includes(`"candidate": ${candidate},`)
       );
       return lines.length >= count ? lines : null;
-    }, 60);
+    }, 240);
   const hold = (value: string) => Deno.writeTextFile(`${cluster.root}/hold`, value);
 
   await t.step("success, with its inputs in place, and again in repeats", async () => {
