@@ -115,9 +115,10 @@ const RACES: Record<string, (scene: Scene) => Promise<void>> = {
     const { lease } = grant as Grant;
     assert.equal((await worker.heartbeat(lease)).get(lease), "revoked");
     const other = await rig.submit();
+    const idle = await rig.joined("idle");
     const order = await closely(
       () => rig.engine.cancelJob(other.job, "no"),
-      () => worker.acquire(),
+      () => idle.acquire(),
     );
     assert.deepEqual(order, ["cancelled", "nothing"]);
   },
