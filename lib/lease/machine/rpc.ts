@@ -21,6 +21,8 @@ import type { HostSample } from "../wire.ts";
 const code = z.enum(Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]]);
 const fault = z.object({ code, message: z.string() });
 const text = z.string().max(1_000_000);
+/** Text that goes into a line that others read: it cannot make more lines of it. */
+const line = z.string().regex(/^\P{Cc}*$/u);
 const env = z.record(z.string(), text);
 const argv = z.array(text).min(1).max(100_000);
 const ref = z.object({ pid: z.int().positive(), startTime: z.number().nullable() });
@@ -56,8 +58,8 @@ export const fromWorker = z.discriminatedUnion("type", [
   }),
   z.object({
     type: z.literal("registered"),
-    worker: z.string().max(300),
-    url: z.string().max(3000),
+    worker: line.max(300),
+    url: line.max(3000),
   }),
   z.object({
     type: z.literal("ended"),

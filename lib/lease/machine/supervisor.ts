@@ -50,7 +50,9 @@ export interface SupervisedWorkerOptions {
 
 /** What the supervisor does without once its Web Worker runs. */
 const GIVEN_UP = ["net", "ffi", "import", "write"] as const;
-const SIGNALS = { SIGTERM: 143, SIGINT: 130 } as const;
+const SIGNALS: readonly (readonly [Deno.Signal, number])[] = Deno.build.os === "windows"
+  ? [["SIGINT", 130], ["SIGBREAK", 143]]
+  : [["SIGINT", 130], ["SIGTERM", 143]];
 /** A Web Worker whose loop does not turn for so long renews no lease: its jobs must stop before others start them. */
 const WEDGED_MS = 120_000;
 
@@ -131,8 +133,8 @@ class Supervisor {
       event.preventDefault();
       void this.#died(event.message);
     };
-    const listeners = Object.entries(SIGNALS).map(([name, code]) =>
-      [name as keyof typeof SIGNALS, () => void this.#signalled(code)] as const
+    const listeners = SIGNALS.map(([name, code]) =>
+      [name, () => void this.#signalled(code)] as const
     );
     for (const [name, listener] of listeners) Deno.addSignalListener(name, listener);
     const watchdog = setInterval(() => {
