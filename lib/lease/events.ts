@@ -49,9 +49,13 @@ export type EventRow = Row & {
 export const KEPT_EVENTS = 1_000_000;
 export const KEPT_STALE_REPORTS = 10_000;
 const PRUNED_AT_ONCE = 1000;
+/** How many stale reports of one job are kept, and how many of leases that never were. */
+export const STALE_REPORTS_OF_A_JOB = 50;
+const STALE_REPORTS_OF_NONE = 1000;
 
-/** Record `event`, at `at` (wall milliseconds). */
+/** Record `event`, at `at` (wall milliseconds). Stale reports beyond those that are kept are not. */
 export async function record(tx: Tx, at: number, event: NewEvent): Promise<void> {
+  if (event.event === "stale_report" && !await hasRoom(tx, event.job ?? null)) return;
   await tx.run(
     `INSERT INTO lease_events (at, event, job_id, lease, worker, request, fields)
      VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -65,6 +69,17 @@ export async function record(tx: Tx, at: number, event: NewEvent): Promise<void>
       event.fields === undefined ? null : JSON.stringify(event.fields),
     ],
   );
+}
+
+/** Whether one more stale report of `job` is kept. A worker that sends them without end must not push others out. */
+async function hasRoom(tx: Tx, job: number | null): Promise<boolean> {
+  const whose = job === null ? "job_id IS NULL" : "job_id = ?";
+  const row = await tx.get<Row & { kept: number }>(
+    `SELECT count(*) AS kept FROM lease_events WHERE event = 'stale_report' AND ${whose}`,
+    job === null ? [] : [job],
+  );
+  const most = job === null ? STALE_REPORTS_OF_NONE : STALE_REPORTS_OF_A_JOB;
+  return (row?.kept ?? 0) < most;
 }
 
 /** Delete a bounded number of the oldest events beyond those that are kept; how many. */

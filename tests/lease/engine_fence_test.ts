@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type Cas, cidOf, openMemory } from "../../lib/cas/mod.ts";
 import { SubletError } from "../../lib/home/mod.ts";
+import { STALE_REPORTS_OF_A_JOB } from "../../lib/lease/events.ts";
 import { FakeKind, type FakeWorker, Rig } from "./engine_kit.ts";
 
 const TOLERATION_MS = 300_000;
@@ -162,6 +163,22 @@ Deno.test("a stale report of a lease that never was is kept too", async () => {
   assert.equal(event?.event, "stale_report");
   assert.equal(event?.lease, 123456);
   assert.equal(event?.job, null);
+});
+
+Deno.test("stale reports of a job without end are kept up to a bound, and push no other job's out", async () => {
+  await using rig = await Rig.make();
+  const { job } = await rig.submit();
+  const other = await rig.submit();
+  const worker = await rig.joined("w");
+  const [lease, second] = [await worker.take(), await worker.take()];
+  await worker.report(lease);
+  await worker.lost(second);
+  const late = (id: number, request: string) =>
+    assert.rejects(worker.report(id, undefined, request), { code: "stale_lease" });
+  for (let n = 0; n < STALE_REPORTS_OF_A_JOB + 5; n++) await late(lease, `again-${n}`);
+  await late(second, "once");
+  assert.equal((await rig.engine.evidence(job)).length, STALE_REPORTS_OF_A_JOB);
+  assert.equal((await rig.engine.evidence(other.job)).length, 1);
 });
 
 Deno.test("a report that names blobs which the CAS lacks changes nothing, and may come again", async () => {
