@@ -126,7 +126,7 @@ async function tablesOf(tx: Tx): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** What goes wrong in one transaction: at its statement number `at`. */
+/** What goes wrong in one transaction: at its statement number `at`; 0: at its commit. */
 interface Plan {
   readonly at: number;
   readonly how: "crash" | "failing" | "undone";
@@ -156,6 +156,7 @@ class SimDb implements Db {
           if (random.chance(faults.crashAfterCommit)) this.#process.die("after a commit");
         });
         const value = await body(tx);
+        await tx.end();
         const rows = await inner.all<ChangeRow>(READ_CHANGES);
         if (rows.length > 0) {
           changes = changesOf(rows);
@@ -189,7 +190,7 @@ class SimDb implements Db {
 
   #plan(): Plan | null {
     const { random, faults, full } = this.#disk;
-    const at = random.int(1, 8);
+    const at = random.chance(0.3) ? 0 : random.int(1, 8);
     const roll = random.next();
     if (full) return { at: 1, how: roll < 0.5 ? "undone" : "failing" };
     if (roll < faults.crash) return { at, how: "crash" };
@@ -253,10 +254,17 @@ class SimTx implements Tx {
     });
   }
 
+  /** Its body is over. */
+  async end(): Promise<void> {
+    if (this.plan?.at === 0 && this.#statements > 0) await this.#fail(this.plan.how);
+  }
+
   async #fault(): Promise<void> {
     this.#statements++;
-    if (this.plan === null || this.plan.at !== this.#statements) return;
-    const { how } = this.plan;
+    if (this.plan?.at === this.#statements) await this.#fail(this.plan.how);
+  }
+
+  async #fail(how: Plan["how"]): Promise<void> {
     this.world.note(`disk: ${how} at statement ${this.#statements}`);
     if (how !== "failing") {
       // The statement fails and takes the whole transaction with it, those of others included.

@@ -9,7 +9,10 @@ import type { SimWorker } from "./worker.ts";
 const DAY_MS = 86_400_000;
 
 /** A kind of fault: it begins, and what is returned ends it. */
-type Fault = (sim: Simulation, random: Random) => (() => void) | void;
+type Fault = (sim: Simulation, random: Random) => Undo;
+
+/** What ends a fault: after a while, or when all faults end, unless it has ended by itself. */
+type Undo = (() => void) | { readonly atEnd: () => void } | void;
 
 function weather<K extends keyof Weather>(key: K, from: number, to: number): Fault {
   return (sim, random) => {
@@ -26,7 +29,7 @@ function disk(key: "crash" | "crashAfterCommit" | "failing" | "undone", chance: 
 }
 
 function onWorker(
-  begin: (worker: SimWorker, sim: Simulation, random: Random) => (() => void) | void,
+  begin: (worker: SimWorker, sim: Simulation, random: Random) => Undo,
 ) {
   return (sim: Simulation, random: Random) => begin(random.pick(sim.workers), sim, random);
 }
@@ -70,6 +73,30 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     return () => sim.disk.full = false;
   },
   "a worker dies": onWorker((worker) => worker.crash("a fault")),
+  "a worker dies, is back late, and is cut off": onWorker((worker, sim, random) => {
+    const { world, network, timing } = sim;
+    const late = world.now + random.between(0.3, 0.9) * timing.toleration * 1000;
+    worker.takesAlong = 0;
+    worker.crash("a fault");
+    worker.restUntil = late;
+    let over = false;
+    const cut = (left: number) => {
+      if (over) return;
+      worker.start();
+      if (worker.running.length > 0 || left === 0) network.mute.add(worker.name);
+      else world.at(world.now + 500, () => cut(left - 1));
+    };
+    world.at(late, () => cut(60));
+    const end = () => {
+      if (over) return;
+      over = true;
+      worker.restUntil = 0;
+      network.mute.delete(worker.name);
+    };
+    // It takes as long as it takes, unless all faults end.
+    world.at(late + (timing.toleration * 1.5 + 60) * 1000, end);
+    return { atEnd: end };
+  }),
   "a worker loses power": onWorker((worker) => worker.powerCut()),
   "a worker dies at some await": onWorker((worker, _sim, random) => {
     worker.fragile = random.between(0.005, 0.05);
@@ -157,6 +184,7 @@ export class Trouble {
       if (this.#over) return;
       world.note(`fault: ${name}`);
       const undo = FAULTS[name]?.(this.#sim, this.#random);
+      if (typeof undo === "object") this.#ends.add(undo.atEnd);
       if (typeof undo === "function") {
         const end = () => {
           if (!this.#ends.delete(end)) return;

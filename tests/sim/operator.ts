@@ -67,7 +67,9 @@ export class Operator {
   }
 
   keepWorkers(): void {
-    for (const worker of this.sim.workers) if (!worker.alive) worker.start();
+    for (const worker of this.sim.workers) {
+      if (!worker.alive && this.sim.world.now >= worker.restUntil) worker.start();
+    }
   }
 
   /** Undo what {@linkcode #tend} did. */

@@ -72,6 +72,7 @@ function addWorkers(sim: Simulation, random: Random): void {
       pool: random.pick(["lab", "gpu"]),
       labels: random.chance(0.3) ? ["big"] : [],
       once: random.chance(0.3),
+      heedless: random.chance(0.5),
       orphanExitSeconds: random.chance(0.3) ? 60 : null,
     });
   }

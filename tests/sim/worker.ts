@@ -1,6 +1,7 @@
 /** @module A worker's machine: its processes come and go, its spool and its jobs' processes stay. */
 
 import { SubletError } from "../../lib/home/mod.ts";
+import type { Registration, WorkerInfo } from "../../lib/lease/mod.ts";
 import { HttpLeaseClient } from "../../lib/lease/http_client.ts";
 import type { Spool, SpoolEntry } from "../../lib/lease/spool.ts";
 import { MemorySpool } from "../../lib/lease/spool_memory.ts";
@@ -21,6 +22,8 @@ export interface WorkerSpec {
   readonly pool: string;
   readonly labels: readonly string[];
   readonly once: boolean;
+  /** It says that it takes one lease, and leaves it to the server to see to that. */
+  readonly heedless?: boolean;
   readonly orphanExitSeconds: number | null;
 }
 
@@ -53,6 +56,8 @@ export class SimWorker {
   fragile = 0;
   /** Chance that the processes of its jobs die with it. */
   takesAlong = 0.5;
+  /** World time before which nobody starts it. */
+  restUntil = 0;
   registrations = 0;
   #active = new Map<number, Run>();
 
@@ -72,7 +77,7 @@ export class SimWorker {
     const { random, network, blobs, runs } = this.habitat;
     const process = new Process(this.machine, `${this.name}#${++this.#lives}`, random.fork());
     const { world } = this.machine;
-    const { token, pool, labels, once, orphanExitSeconds } = this.spec;
+    const { token, pool, labels, once, heedless = false, orphanExitSeconds } = this.spec;
     const active = new Map<number, Run>();
     const cas = blobs.for(process);
     this.process = process;
@@ -91,7 +96,7 @@ export class SimWorker {
     this.#known = { registered, tried: [...tried, id].slice(-15) };
     const runner = (kind: string) => new SimRunner(kind, process, this.children, cas, runs, active);
     const worker = new LeaseWorker({
-      client: new HttpLeaseClient(network.client(process, token)),
+      client: new (once ? OnceClient : HttpLeaseClient)(network.client(process, token)),
       clock: process.clock,
       ids: process.ids,
       log: {
@@ -123,7 +128,7 @@ export class SimWorker {
       pool,
       version: "0.0.0",
       labels,
-      once,
+      once: once && !heedless,
       orphanExitSeconds,
       prompt: (lease, text) =>
         process.port("prompt", 20, () => {
@@ -160,6 +165,13 @@ export class SimWorker {
 
   get running(): readonly number[] {
     return [...this.#active.keys()];
+  }
+}
+
+/** Says that its worker takes one lease, whatever that thinks. */
+class OnceClient extends HttpLeaseClient {
+  override register(info: WorkerInfo, signal?: AbortSignal): Promise<Registration> {
+    return super.register({ ...info, once: true }, signal);
   }
 }
 
