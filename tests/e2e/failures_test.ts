@@ -1,3 +1,4 @@
+// deno-lint-ignore-file no-non-null-assertion -- a missing value fails the test anyway
 /** @module Evaluations end exactly once when workers, the server or the network fail. Real processes throughout. */
 
 import assert from "node:assert/strict";

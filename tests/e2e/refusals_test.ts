@@ -1,3 +1,4 @@
+// deno-lint-ignore-file no-non-null-assertion -- a missing value fails the test anyway
 /** @module A worker that the server refuses says why and exits with 4 or 8; its jobs stop. Bad config is one line each. */
 
 import assert from "node:assert/strict";
