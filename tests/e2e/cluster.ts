@@ -41,6 +41,8 @@ export interface JobResult {
 
 /** Short times, so that a silent worker is given up within seconds. */
 export const TIMING = { renew: 0.5, grace: 1.5, toleration: 4 };
+/** For tests in which nobody may be given up, however busy the machine is. */
+export const PATIENT = { renew: 0.5, grace: 60, toleration: 120 };
 
 /**
  * The evaluate script: says that it started, waits for the gate file, prints its metric. Its run is recorded outside of
@@ -63,16 +65,17 @@ export class Cluster implements AsyncDisposable {
   }
 
   static async make(
-    options: { binary?: string | null; serveEvaluations?: number } = {},
+    options: { binary?: string | null; serveEvaluations?: number; timing?: typeof TIMING } = {},
   ): Promise<Cluster> {
     const programs = await Programs.make({ binary: options.binary ?? null, keep: false });
     const cluster = new Cluster(programs);
+    const timing = options.timing ?? TIMING;
     await programs.write(
       "server/config.toml",
       `[plugins.executor]
-renew_seconds = ${TIMING.renew}
-grace_seconds = ${TIMING.grace}
-toleration_seconds = ${TIMING.toleration}
+renew_seconds = ${timing.renew}
+grace_seconds = ${timing.grace}
+toleration_seconds = ${timing.toleration}
 [plugins.executor.pools.serve]
 agents = 0
 evaluations = ${options.serveEvaluations ?? 0}

@@ -2,14 +2,18 @@
 /** @module Evaluations end exactly once when workers, the server or the network fail. Real processes throughout. */
 
 import assert from "node:assert/strict";
-import { Cluster, type EvaluationResult, type JobResult, TIMING } from "./cluster.ts";
+import { Cluster, type EvaluationResult, type JobResult, PATIENT, TIMING } from "./cluster.ts";
 import { TcpProxy } from "./tcp_proxy.ts";
 import { until } from "../kit/mod.ts";
 
-/** The job has one accepted result, under its newest lease, and `leases` leases in all. */
-function assertOnce(job: JobResult, leases: number): void {
+/**
+ * The job has one accepted result, under its newest lease, and `leases` leases: exactly, where nobody may be given up,
+ * and at least, where a busy machine may lose more of them.
+ */
+function assertOnce(job: JobResult, leases: number, how: "exactly" | "at least"): void {
   assert.equal(job.state, "reported", JSON.stringify(job));
-  assert.equal(job.leases.length, leases, JSON.stringify(job.leases));
+  const found = job.leases.length;
+  assert.ok(how === "exactly" ? found === leases : found >= leases, JSON.stringify(job.leases));
   const accepted = job.leases.filter((lease) => lease.state === "reported");
   assert.equal(accepted.length, 1);
   assert.equal(accepted[0]?.lease, Math.max(...job.leases.map((lease) => lease.lease)));
@@ -36,11 +40,11 @@ Deno.test("a killed worker's job is queued again under a larger lease and counte
   assert.equal(result.state, "measured");
   assert.deepEqual(result.metrics, { score: 7 });
   assert.equal(result.worker, "bee");
-  assertOnce(await cluster.job(queued.job), 2);
+  assertOnce(await cluster.job(queued.job), 2, "at least");
 });
 
 Deno.test("a server killed under a running evaluation loses neither it nor what is queued", async () => {
-  await using cluster = await Cluster.make();
+  await using cluster = await Cluster.make({ timing: PATIENT });
   await cluster.serve();
   await cluster.serveCas();
   const [first, second] = await cluster.campaign([1, 2]);
@@ -53,13 +57,13 @@ Deno.test("a server killed under a running evaluation loses neither it nor what 
   await cluster.serve();
   assert.deepEqual((await cluster.ended(running!)).metrics, { score: 1 });
   assert.deepEqual((await cluster.ended(waiting!)).metrics, { score: 2 });
-  assertOnce(await cluster.job(running!.job), 1);
-  assertOnce(await cluster.job(waiting!.job), 1);
+  assertOnce(await cluster.job(running!.job), 1, "exactly");
+  assertOnce(await cluster.job(waiting!.job), 1, "exactly");
   assert.equal((await cluster.runs()).length, 2);
 });
 
 Deno.test("a worker killed after its job ended sends the spooled report when it is started again", async () => {
-  await using cluster = await Cluster.make();
+  await using cluster = await Cluster.make({ timing: PATIENT });
   await cluster.serve();
   await cluster.serveCas();
   const [revision] = await cluster.campaign([5]);
@@ -80,12 +84,12 @@ Deno.test("a worker killed after its job ended sends the spooled report when it 
   await cluster.startWorker("ant", token);
   const result = await cluster.ended(queued);
   assert.deepEqual(result.metrics, { score: 5 });
-  assertOnce(await cluster.job(queued.job), 1);
+  assertOnce(await cluster.job(queued.job), 1, "exactly");
   assert.equal((await cluster.runs()).length, 1);
 });
 
 Deno.test("a worker started again kills what it left running, and the job runs once more", async () => {
-  await using cluster = await Cluster.make();
+  await using cluster = await Cluster.make({ timing: PATIENT });
   await cluster.serve();
   await cluster.serveCas();
   const [revision] = await cluster.campaign([3]);
@@ -100,7 +104,7 @@ Deno.test("a worker started again kills what it left running, and the job runs o
   await until("the evaluator that was left is gone", () => !alive(left));
   await cluster.open();
   assert.deepEqual((await cluster.ended(queued)).metrics, { score: 3 });
-  assertOnce(await cluster.job(queued.job), 2);
+  assertOnce(await cluster.job(queued.job), 2, "exactly");
 });
 
 Deno.test("a worker that comes back after its lease was lost kills what it left running", async () => {
@@ -121,7 +125,7 @@ Deno.test("a worker that comes back after its lease was lost kills what it left 
   await until("the evaluator that was left is gone", () => !alive(left));
   await cluster.open();
   assert.equal((await cluster.ended(queued)).worker, "bee");
-  assertOnce(await cluster.job(queued.job), 2);
+  assertOnce(await cluster.job(queued.job), 2, "at least");
 });
 
 Deno.test("a partitioned worker stops its own job before another starts it, and rejoins", async () => {
@@ -142,7 +146,7 @@ Deno.test("a partitioned worker stops its own job before another starts it, and 
   await cluster.open();
   assert.deepEqual((await cluster.ended(queued)).metrics, { score: 9 });
   const job = await cluster.job(queued.job);
-  assertOnce(job, 2);
+  assertOnce(job, 2, "at least");
   assert.ok(job.leases.every((lease) => lease.worker === "ant"));
 });
 
