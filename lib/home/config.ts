@@ -42,6 +42,8 @@ export interface Config {
     readonly graceSeconds: number;
     /** Seconds of silence after which its leases expire. */
     readonly tolerationSeconds: number;
+    /** Days that ended jobs, and workers that are gone, are kept. Null: for ever. */
+    readonly keepDays: number | null;
     /** By name; `serve`, the pool of the server's own worker, is always there. */
     readonly pools: Readonly<Record<string, Pool>>;
   };
@@ -192,6 +194,7 @@ function shape(file: ConfigFile, root: string): Config {
       renewSeconds: executor.renew_seconds,
       graceSeconds: executor.grace_seconds,
       tolerationSeconds: executor.toleration_seconds,
+      keepDays: executor.keep_days === 0 ? null : executor.keep_days,
       pools: Object.fromEntries(
         Object.entries(pools).map(([name, one]) => [name, {
           agents: one.agents,

@@ -56,6 +56,7 @@ export const executor = z.strictObject({
     { error: (issue) => issue.code === "invalid_type" ? "must be a table of pools" : undefined },
   ).default({}),
   ...timing.shape,
+  keep_days: notNegative.default(90),
 }, { error: "must be a table" });
 
 /** `[plugins.network]` of the provider `https`. */

@@ -3,6 +3,7 @@
 import type { Cas, Cid } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
 import type { Db, Tx } from "../store/mod.ts";
+import { evaluationJob } from "./shapes.ts";
 import {
   forgetUnsubmitted,
   isUnsubmitted,
@@ -21,6 +22,7 @@ export interface QueuedJob {
   readonly campaign: number;
   readonly priority: number;
   readonly repo: number;
+  readonly timeoutSeconds: number;
 }
 
 /** What evaluations ask of the lease engine. */
@@ -29,6 +31,8 @@ export interface Queue {
   submit(tx: Tx, job: QueuedJob): Promise<{ readonly job: number }>;
 }
 
+/** How long a checkout with its inputs may take, beside the command. */
+const SETUP_SECONDS = 1800;
 const BATCH = 200;
 const PUTS_AT_ONCE = 16;
 
@@ -103,5 +107,12 @@ function queuedJob(row: Unsubmitted, jobCid: Cid): QueuedJob {
     campaign: row.campaign,
     priority: row.priority,
     repo: row.campaign,
+    timeoutSeconds: longest(row.text),
   };
+}
+
+/** Seconds in which a job's runs are over, each with its checkout and its inputs, and each killed once by a stranger. */
+function longest(text: string): number {
+  const { timeout, repeats, bar } = evaluationJob.parse(JSON.parse(text));
+  return repeats * (bar === null ? 1 : 2) * 2 * (timeout + SETUP_SECONDS);
 }

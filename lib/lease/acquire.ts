@@ -31,6 +31,7 @@ type Head = GrantRow & {
   campaign: number;
   priority: number;
   slots: Slots;
+  timeout_ms: number | null;
 };
 
 type Asked = Row & GrantRow & { worker: string; incarnation: string | null };
@@ -48,7 +49,8 @@ const ASKED = `
   FROM leases l JOIN jobs j ON j.id = l.job_id WHERE l.id = ?`;
 /** The first lease of a campaign in a lane: one step into an index, however long the queue is. */
 export const HEAD = `
-  SELECT l.id, l.job_id, l.lane, l.campaign, l.priority, l.slots, l.handle, l.started_at, j.kind, j.key, j.job_cid
+  SELECT l.id, l.job_id, l.lane, l.campaign, l.priority, l.slots, l.handle, l.started_at, j.kind, j.key, j.job_cid,
+    j.timeout_ms
   FROM leases l JOIN jobs j ON j.id = l.job_id
   WHERE l.ready = 1 AND l.lane = ? AND l.campaign = ? ORDER BY l.priority DESC, l.id LIMIT 1`;
 
@@ -177,6 +179,7 @@ async function grant(
     slots: head.slots,
     campaign: head.campaign,
     worker: caller.name,
+    timeoutMs: head.timeout_ms,
     renewed: core.clock.monotonic(),
   };
   tx.onCommit(() => {

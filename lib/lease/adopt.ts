@@ -16,6 +16,7 @@ export async function adopt(core: Core): Promise<void> {
   await core.db.write(async (tx) => {
     await adoptMembers(core, tx);
     await adoptLive(core, tx);
+    await core.deadlines.adopt(tx);
     await adoptQueue(core, tx);
     await adoptMail(core, tx);
     await adoptIds(core, tx);
@@ -40,16 +41,18 @@ async function adoptLive(core: Core, tx: Tx): Promise<void> {
       slots: Slots;
       campaign: number;
       worker: string;
+      timeout_ms: number | null;
     }
   >(
-    `SELECT l.id, l.job_id, j.kind, j.key, l.slots, l.campaign, l.worker
+    `SELECT l.id, l.job_id, j.kind, j.key, l.slots, l.campaign, l.worker, j.timeout_ms
      FROM leases l JOIN jobs j ON j.id = l.job_id
      WHERE l.worker >= '' AND l.acquired_at IS NOT NULL AND l.ended_at IS NULL`,
   );
   // The range over all workers picks the index of live leases; an ORDER BY would walk all that ever were.
   rows.sort((a, b) => a.id - b.id);
-  for (const { id, job_id, kind, key, slots, campaign, worker } of rows) {
-    core.roster.hold({ id, job: job_id, kind, key, slots, campaign, worker, renewed: now });
+  for (const { id, job_id: job, timeout_ms: timeoutMs, ...row } of rows) {
+    const { kind, key, slots, campaign, worker } = row;
+    core.roster.hold({ id, job, timeoutMs, kind, key, slots, campaign, worker, renewed: now });
     core.queue.addLive(campaign, 1);
   }
 }

@@ -3,6 +3,7 @@
 import type { Cas } from "../cas/mod.ts";
 import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
 import type { Db, Tx } from "../store/mod.ts";
+import { Deadlines } from "./deadlines.ts";
 import { Delayed } from "./delayed.ts";
 import type { Pool, Slots } from "./gates.ts";
 import type { JobKind } from "./kind.ts";
@@ -26,7 +27,11 @@ export interface EngineOptions {
   readonly timing: Timing;
   /** Capacity of each worker, by pool. */
   readonly pools: Readonly<Record<string, Pool>>;
+  /** How long jobs that ended and workers that are gone are kept, in days. Default: for ever. */
+  readonly keepDays?: number | null;
 }
+
+const DAY_MS = 86_400_000;
 
 /** The shared state. Memory follows the database: it changes once a transaction is durable. */
 export class Core {
@@ -37,6 +42,8 @@ export class Core {
   readonly log: Log;
   readonly kinds: ReadonlyMap<string, JobKind>;
   readonly timing: Timing;
+  /** How long what is over is kept. */
+  readonly keepMs: number;
   readonly renewMs: number;
   readonly graceMs: number;
   readonly tolerationMs: number;
@@ -46,6 +53,7 @@ export class Core {
   readonly watchers = new Watchers();
   /** Queued leases that may not be taken yet. */
   readonly delays: Delayed;
+  readonly deadlines: Deadlines;
   pools: ReadonlyMap<string, Pool>;
   /** The highest id of a message, or a higher one that a worker has read. */
   newestMail = 0;
@@ -62,6 +70,7 @@ export class Core {
     }
     ({ db: this.db, cas: this.cas, clock: this.clock, ids: this.ids, log: this.log } = options);
     this.timing = options.timing;
+    this.keepMs = (options.keepDays ?? Infinity) * DAY_MS;
     [this.renewMs, this.graceMs, this.tolerationMs] = [
       renew * 1000,
       grace * 1000,
@@ -70,6 +79,7 @@ export class Core {
     this.kinds = new Map(options.kinds.map((kind) => [kind.kind, kind]));
     this.pools = new Map(Object.entries(options.pools));
     this.delays = new Delayed(this);
+    this.deadlines = new Deadlines(this);
     this.queue = new QueueIndex((kind) => this.slotsOf(kind));
     this.offers = new Offers(this.clock, this.queue, (name) => this.pools.get(name));
   }
@@ -111,6 +121,7 @@ export class Core {
   /** A lease of `job` is over, durably, live or not. */
   ended(lease: number, job: number): void {
     this.watchers.changed(job);
+    this.deadlines.remove(lease);
     const live = this.roster.release(lease);
     if (live === null) return;
     this.queue.addLive(live.campaign, -1);

@@ -66,6 +66,7 @@ export class LeaseEngine {
     core.offers.close();
     core.watchers.close();
     await core.delays.close();
+    await core.deadlines.close();
     await this.#sweep.close();
     if (wasOpen) await writeDown(core);
   }

@@ -23,6 +23,8 @@ export interface Submission {
   readonly priority?: number;
   /** How often it may be leased before it is dead. Default 3. */
   readonly maxAttempts?: number;
+  /** How long it may run once it has started, before it is revoked, in seconds. Default: as long as it takes. */
+  readonly timeoutSeconds?: number;
   /** The repo of record whose versions a worker of this job may ask for. */
   readonly repo: number | null;
 }

@@ -27,6 +27,8 @@ export interface LiveLease {
   readonly slots: Slots;
   readonly campaign: number;
   readonly worker: string;
+  /** How long its job may run once it has started; null: as long as it takes. */
+  readonly timeoutMs: number | null;
   /** When a heartbeat last renewed it. */
   renewed: number;
 }

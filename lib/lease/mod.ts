@@ -11,7 +11,13 @@ export type { Pool, Slots } from "./gates.ts";
 export type { WorkerCaller } from "./member.ts";
 export type { Registered, RegisterRequest, WireGrant } from "./register.ts";
 export type { Receipt } from "./report.ts";
-export { type Limit, Limits, type LimitsOptions, type LimitView, type RefusedLimit } from "./limits.ts";
+export {
+  type Limit,
+  Limits,
+  type LimitsOptions,
+  type LimitView,
+  type RefusedLimit,
+} from "./limits.ts";
 export type { EventView, Evidence } from "./timeline.ts";
 export type { EngineStatus, PoolView, WorkerView } from "./status.ts";
 export {

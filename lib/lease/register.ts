@@ -5,6 +5,7 @@ import type { Row, Tx } from "../store/mod.ts";
 import type { Cid } from "../cas/mod.ts";
 import type { Core } from "./core.ts";
 import { record } from "./events.ts";
+import { fleetTiming } from "./fleet_timing.ts";
 import type { WorkerCaller } from "./member.ts";
 import { memberOf, textsOf, type WorkerRow, workerRow } from "./members.ts";
 import { checkPool, superseded } from "./roster.ts";
@@ -109,7 +110,7 @@ async function enter(
     fields: { pool: info.pool, version: info.version },
   });
   tx.onCommit(() => adopt(core, caller, info, row));
-  return { worker: name, timing: core.timing, held, cursor };
+  return { worker: name, timing: fleetTiming(core.timing, core.roster.size), held, cursor };
 }
 
 /** A process other than the one of `old` registers: it takes over what that held, or nothing, or is refused. */

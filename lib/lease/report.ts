@@ -48,7 +48,7 @@ export async function started(
 ): Promise<void> {
   await knownMember(core, caller);
   const facts = await factsOf(core, lease);
-  await core.write(async (tx) => {
+  await core.db.write(async (tx) => {
     const changed = await tx.run(STARTED, [
       JSON.stringify(handle),
       sessionId,
@@ -57,7 +57,11 @@ export async function started(
     ]);
     if (changed === 0 || facts === null) throw await refused(tx, caller, lease);
     await core.kinds.get(facts.kind)?.started(tx, refTo(facts, caller, lease));
-    tx.onCommit(() => core.watchers.changed(facts.job));
+    tx.onCommit(() => {
+      const live = core.roster.live.get(lease);
+      if (live !== undefined) core.deadlines.started(live);
+      core.watchers.changed(facts.job);
+    });
   });
 }
 
@@ -86,7 +90,7 @@ export async function lost(
   reason: string,
 ): Promise<void> {
   core.checkOpen();
-  await core.write(async (tx) => {
+  await core.db.write(async (tx) => {
     const row = await fenced(tx, caller, lease);
     await loseLease(core, tx, row, "worker", plain(reason) || "its worker lost it");
   });
@@ -116,7 +120,7 @@ export async function report(
     const kind = kindOf(core, facts);
     const parsed = kind.parse(body);
     await checkBlobs(core, kind.blobs(parsed));
-    return await core.write((tx) => receive(core, tx, caller, lease, requestId, facts, parsed));
+    return await core.db.write((tx) => receive(core, tx, caller, lease, requestId, facts, parsed));
   } catch (error) {
     if (!isError(error, "stale_lease")) throw error;
     await keepStale(core, caller, lease, requestId, body, error);
@@ -195,7 +199,7 @@ async function keepStale(
   const kept = text.length <= INLINE_REPORT
     ? { report: body }
     : { report_cid: await core.cas.put(new TextEncoder().encode(text)) };
-  await core.write(async (tx) => {
+  await core.db.write(async (tx) => {
     const row = await leaseById(tx, lease);
     await record(tx, core.wall(), {
       event: "stale_report",

@@ -23,14 +23,26 @@ export async function submit(core: Core, tx: Tx, job: Submission): Promise<Submi
       `a job's priority (${priority}) is a whole number, and its attempts (${maxAttempts}) at least 1`,
     );
   }
+  const timeoutMs = timeoutOf(job);
   const open = await openJob(tx, job.kind, job.key);
   if (open !== null) return open;
   const lane = laneOf(job.kind, job.requires);
   const at = core.wall();
   const row = await tx.get<Row & { id: number }>(
-    `INSERT INTO jobs (kind, key, job_cid, campaign, repo, lane, priority, max_attempts, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-    [job.kind, job.key, job.jobCid, job.campaign, job.repo, lane, priority, maxAttempts, at],
+    `INSERT INTO jobs (kind, key, job_cid, campaign, repo, lane, priority, max_attempts, created_at, timeout_ms)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+    [
+      job.kind,
+      job.key,
+      job.jobCid,
+      job.campaign,
+      job.repo,
+      lane,
+      priority,
+      maxAttempts,
+      at,
+      timeoutMs,
+    ],
   );
   const lease = await queueLease(core, tx, {
     job: idOf(row),
@@ -42,6 +54,16 @@ export async function submit(core: Core, tx: Tx, job: Submission): Promise<Submi
     delayMs: 0,
   });
   return { job: idOf(row), lease, created: true };
+}
+
+function timeoutOf({ timeoutSeconds }: Submission): number | null {
+  if (timeoutSeconds === undefined) return null;
+  const ms = Math.ceil(timeoutSeconds * 1000);
+  if (Number.isSafeInteger(ms) && ms > 0) return ms;
+  throw new SubletError(
+    "invalid_request",
+    `a job's timeout (${timeoutSeconds}) is a number of seconds above 0`,
+  );
 }
 
 async function openJob(tx: Tx, kind: string, key: string): Promise<Submitted | null> {

@@ -11,6 +11,7 @@ import { pruneEvents, record } from "./events.ts";
 import { isLive, leaseById } from "./fence.ts";
 import { pruneMail } from "./mail.ts";
 import type { LiveLease, Member } from "./member.ts";
+import { pruneJobs, pruneWorkers } from "./prune.ts";
 import { writeDown } from "./members.ts";
 
 /** How many leases expire between two looks at what else waits for the database. */
@@ -215,6 +216,21 @@ export class Sweep {
     return next;
   }
 
+  /** Delete what was over long enough ago. */
+  async #forget(): Promise<void> {
+    const core = this.#core;
+    const before = core.wall() - core.keepMs;
+    if (!Number.isFinite(before)) return;
+    let jobs = 0;
+    for (let round = 0; round < PRUNE_ROUNDS; round++) {
+      const pruned = await core.db.write((tx) => pruneJobs(tx, before));
+      if (pruned === 0) break;
+      jobs += pruned;
+    }
+    const workers = await pruneWorkers(core, before);
+    if (jobs > 0 || workers.length > 0) core.log.event("lease.pruned", { jobs, workers });
+  }
+
   async #upkeep(): Promise<void> {
     const core = this.#core;
     if (core.clock.monotonic() < this.#upkeepAt) return;
@@ -224,5 +240,6 @@ export class Sweep {
     for (let round = 0; round < PRUNE_ROUNDS; round++) {
       if (await core.db.write((tx) => pruneEvents(tx)) === 0) break;
     }
+    await this.#forget();
   }
 }

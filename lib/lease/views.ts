@@ -57,6 +57,8 @@ export interface LeaseView {
 export interface JobDetails extends JobView {
   readonly job_cid: string;
   readonly repo: number | null;
+  /** How long it may run once it has started, in seconds; null: as long as it takes. */
+  readonly timeout_seconds: number | null;
   readonly requires: {
     readonly pool: string | null;
     readonly runner: string | null;
@@ -101,11 +103,12 @@ type JobRow = Row & {
   attempt: number;
   worker: string | null;
   started_at: number | null;
+  timeout_ms: number | null;
 };
 
 const JOB = `
   SELECT j.id, j.kind, j.key, j.job_cid, j.campaign, j.repo, j.lane, j.priority, j.max_attempts, j.state,
-    j.reason, j.created_at, j.ended_at, l.id AS lease, l.state AS lease_state, l.attempt, l.worker, l.started_at
+    j.reason, j.timeout_ms, j.created_at, j.ended_at, l.id AS lease, l.state AS lease_state, l.attempt, l.worker, l.started_at
   FROM jobs j JOIN leases l ON l.id = (SELECT max(n.id) FROM leases n WHERE n.job_id = j.id)`;
 
 /** Jobs, newest first. */
@@ -148,6 +151,7 @@ export async function showJob(core: Core, job: number): Promise<JobDetails> {
     ...jobView(core, found.row, new Map()),
     job_cid: found.row.job_cid,
     repo: found.row.repo,
+    timeout_seconds: found.row.timeout_ms === null ? null : found.row.timeout_ms / 1000,
     requires: { pool, runner, labels },
     leases: found.leases.map((lease) => leaseView(core, lease)),
     events: found.events,

@@ -10,6 +10,7 @@ const FILES: readonly string[] = [
   "0002_leases.sql",
   "0003_evaluations.sql",
   "0004_limits.sql",
+  "0005_job_timeout.sql",
 ];
 
 /** One migration: its number counts from 1. */

@@ -81,6 +81,8 @@ export const jobDetails = name(
     ...summary,
     job_cid: z.string().describe("The address of the job's JSON."),
     repo: z.int().nullable(),
+    timeout_seconds: z.number().nullable()
+      .describe("How long it may run once it has started; null: as long as it takes."),
     requires: z.object({
       pool: z.string().nullable(),
       runner: z.string().nullable(),

@@ -39,6 +39,7 @@ Deno.test("a home without a config has the defaults", async () => {
       renewSeconds: 10,
       graceSeconds: 50,
       tolerationSeconds: 300,
+      keepDays: 90,
       pools: {
         serve: {
           agents: null,

@@ -80,6 +80,7 @@ Deno.test("a request makes a row, a job in the CAS and a submission for each rev
     campaign: 1,
     priority: 5,
     repo: 1,
+    timeoutSeconds: 3660,
   });
   assert.ok(await kit.cas.has(jobCid));
   assert.deepEqual(await jobOf(kit, 1), {

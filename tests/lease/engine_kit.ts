@@ -115,6 +115,7 @@ export interface RigOptions {
   readonly kinds?: readonly FakeKind[];
   readonly path?: string;
   readonly cas?: Cas;
+  readonly keepDays?: number;
 }
 
 /** An engine and what it stands on. */
@@ -152,7 +153,8 @@ export class Rig implements AsyncDisposable {
     const log: Log = { event: (event, fields = {}) => this.events.push({ event, fields }) };
     const { db, cas, clock, ids, kinds } = this;
     const pools = this.options.pools ?? { lab: { evaluations: 2 } };
-    return new LeaseEngine({ db, cas, clock, ids, log, kinds, timing: TIMING, pools });
+    const { keepDays = null } = this.options;
+    return new LeaseEngine({ db, cas, clock, ids, log, kinds, timing: TIMING, pools, keepDays });
   }
 
   /** Another engine on the same database, after a close of the first or a crash of it. */

@@ -61,6 +61,7 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
       toleration: executor.tolerationSeconds,
     },
     pools,
+    keepDays: executor.keepDays,
   });
   const apply = (limited: Readonly<Record<string, Pool>>) => engine.setPools(limited);
   const limits = new Limits({ db, clock, log, pools, apply });
