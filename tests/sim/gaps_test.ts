@@ -144,3 +144,23 @@ Deno.test("fifty jobs of workers that lose power run once more each", async () =
   );
   for (const key of keys) assert.equal(scene.course(key).length, 2);
 });
+
+Deno.test("a prompt that a restore made unanswered is read again, though answers are lost meanwhile", async () => {
+  await using scene = await Scene.of(["ada"]);
+  const key = await scene.running("ada", { kind: "agent", seconds: 3_000 });
+  scene.cut("ada");
+  const job = scene.sim.job(key) ?? 0;
+  for (const text of ["a", "b"]) await scene.ask((engine) => engine.prompt(job, 1, text));
+  const backup = await scene.sim.disk.backup();
+  scene.mend("ada");
+  const answered = () => [...scene.sim.model.mails.values()].every((mail) => mail.answered);
+  await scene.until("both are answered", 120, answered);
+  await scene.run(30);
+  await scene.sim.restore(backup);
+  assert(!answered());
+  scene.sim.network.deaf.add("ada");
+  await scene.until("the server is back", 700, () => scene.sim.server.engine !== null);
+  await scene.run(150);
+  scene.sim.network.deaf.delete("ada");
+  await scene.until("both are answered again", 120, answered);
+});

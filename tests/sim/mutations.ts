@@ -197,6 +197,11 @@ export const MUTATIONS: readonly Mutation[] = [
     " AND id <= ? AND kind <> 'prompt'`",
     " AND id <= ?`",
   ]),
+  mutation("a cursor passes prompts that a restore made unanswered", [
+    "mail.ts",
+    "Math.min(read, (left?.lowest ?? Infinity) - 1)",
+    "read",
+  ]),
   mutation("an expired lease leaves its job open", [
     "ending.ts",
     "  await queueLease(core, tx, {\n    job: lease.job_id,\n    attempt: lease.attempt + 1,",

@@ -131,10 +131,12 @@ export class Simulation implements AsyncDisposable {
           this.world.broken("no fault of the worker's own", `${of.name} ${event}: ${text}`);
         },
         onStart: (of, incarnation) => this.watch.machineOf.set(incarnation, of.name),
-        onPrompt: (token, lease, text) => {
+        onPrompt: (process, token, lease, text) => {
           const prompt = `${token}/${lease}/${text}`;
           this.prompts.set(prompt, (this.prompts.get(prompt) ?? 0) + 1);
+          this.watch.prompted(process, prompt);
         },
+        onSpooled: (lease, kept) => this.watch.spooled(lease, kept),
         onEnd: (of, end) => {
           if (end.how !== "refused" || end.error.code === "superseded") return;
           this.world.broken(

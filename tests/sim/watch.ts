@@ -34,11 +34,31 @@ export class Watch {
     private readonly model: () => Model,
   ) {}
 
+  /** Prompts that each process delivered. */
+  readonly #prompted = new Set<string>();
+  /** Leases whose report is in a spool. */
+  readonly #spooled = new Set<number>();
+
   /** Forget what belongs to a database that is gone. */
   reset(): void {
     this.#renewed.clear();
     this.#ended.clear();
     this.#heard.clear();
+    this.#prompted.clear();
+    this.#spooled.clear();
+  }
+
+  prompted(process: string, prompt: string): void {
+    const delivery = `${process} ${prompt}`;
+    if (this.#prompted.has(delivery)) {
+      this.world.broken("a process delivers a prompt once", delivery);
+    }
+    this.#prompted.add(delivery);
+  }
+
+  spooled(lease: number, kept: boolean): void {
+    if (kept) this.#spooled.add(lease);
+    else this.#spooled.delete(lease);
   }
 
   /** The server stood still for `ms` milliseconds of the world, and wakes. */
@@ -118,6 +138,9 @@ export class Watch {
     const granted = typeof answer === "object" && answer !== null && "lease" in answer;
     const id = granted ? Number(answer.lease) : asked.lease;
     const lease = this.model().leases.get(id);
+    if (asked.call === "lost" && this.#spooled.has(asked.lease)) {
+      this.world.broken("what is finished is not given back", `lease ${asked.lease} of ${worker}`);
+    }
     const right = {
       report: () => lease?.state === "reported",
       acquire: () => !granted || lease?.worker === worker && lease.state !== "queued",

@@ -11,7 +11,7 @@ import { isoTime } from "../../lib/lease/time.ts";
 import { type Machine, Process } from "./machine.ts";
 import type { Network } from "./network.ts";
 import type { Random } from "./random.ts";
-import { Children, SimRunner } from "./runner.ts";
+import { Children, type SimJob, SimRunner } from "./runner.ts";
 import type { Run, Runs } from "./runs.ts";
 import type { Blobs } from "./store.ts";
 
@@ -35,7 +35,9 @@ export interface Habitat {
   readonly runs: Runs;
   readonly onLog: (worker: SimWorker, event: string, fields: Record<string, unknown>) => void;
   readonly onStart: (worker: SimWorker, incarnation: string) => void;
-  readonly onPrompt: (token: string, lease: number, text: string) => void;
+  readonly onPrompt: (process: string, token: string, lease: number, text: string) => void;
+  /** A report that the server can take is in the spool, or is put aside. */
+  readonly onSpooled: (lease: number, kept: boolean) => void;
   readonly onEnd: (worker: SimWorker, end: WorkerEnd) => void;
 }
 
@@ -116,7 +118,7 @@ export class SimWorker {
           disk_free: 1e9,
         }),
       runners: [runner("agent"), runner("evaluation")],
-      spool: new SimSpool(this.spool, process, () => this.diskFull),
+      spool: new SimSpool(this.spool, process, () => this.diskFull, this.habitat.onSpooled),
       incarnation: {
         id,
         succeeds,
@@ -133,7 +135,7 @@ export class SimWorker {
       prompt: (lease, text) =>
         process.port("prompt", 20, () => {
           if (!active.has(lease)) return "it does not run here";
-          this.habitat.onPrompt(token, lease, text);
+          this.habitat.onPrompt(process.name, token, lease, text);
           return null;
         }),
       onRegistered: () => this.registrations++,
@@ -181,6 +183,7 @@ class SimSpool implements Spool {
     private readonly kept: MemorySpool,
     private readonly process: Process,
     private readonly full: () => boolean,
+    private readonly spooled: (lease: number, kept: boolean) => void,
   ) {}
 
   load(worker: string): Promise<SpoolEntry[]> {
@@ -190,6 +193,8 @@ class SimSpool implements Spool {
   keep(worker: string, entry: SpoolEntry): Promise<void> {
     return this.#call("spool keep", () => {
       if (this.full()) throw new SubletError("unavailable", "no space is left on the device");
+      const job = entry.job as SimJob | null;
+      if ("report" in entry.outcome && job?.ends === "well") this.spooled(entry.lease, true);
       return this.kept.keep(worker, entry);
     });
   }
@@ -199,6 +204,7 @@ class SimSpool implements Spool {
   }
 
   setAside(worker: string, lease: number): Promise<void> {
+    this.spooled(lease, false);
     return this.#call("spool set aside", () => this.kept.setAside(worker, lease));
   }
 
