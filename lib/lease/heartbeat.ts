@@ -37,7 +37,7 @@ export async function heartbeat(
   member.hear(core.clock.monotonic(), core.wall(), sample, caller.local);
   core.offers.reconsider(member);
   if (leases.size === 0 && !member.unreachable) return new Map();
-  return await core.write((tx) => renew(core, tx, member, caller, leases));
+  return await core.db.write((tx) => renew(core, tx, member, caller, leases));
 }
 
 async function renew(

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { isError, SubletError } from "../home/mod.ts";
 import { checkAccess, issueText, type NetEnv, readJson, toResponse } from "../net/mod.ts";
 import type { WorkerCaller } from "./member.ts";
-import { INCARNATION_HEADER, SUCCEEDS_HEADER } from "./wire.ts";
+import { INCARNATION_HEADER } from "./wire.ts";
 
 /** A request to a lease route, after `authenticate`. */
 export type Call = Context<NetEnv>;
@@ -36,13 +36,15 @@ export function callerOf(c: Call, reserved: boolean): WorkerCaller {
   return {
     name: caller.name,
     pool: caller.pool,
-    incarnation: header(c, INCARNATION_HEADER),
-    succeeds: header(c, SUCCEEDS_HEADER),
+    incarnation: processHeader(c, INCARNATION_HEADER),
+    // Only a register says so.
+    succeeds: null,
     local: unix,
   };
 }
 
-function header(c: Call, name: string): string | null {
+/** The id of a process in the header `name`; null when there is none. Throws `invalid_request` for a long one. */
+export function processHeader(c: Call, name: string): string | null {
   const value = c.req.header(name) ?? "";
   if (value.length > MAX_INCARNATION) {
     throw new SubletError(

@@ -9,8 +9,15 @@ import { SubletError } from "../home/mod.ts";
 import type { Caller, NetEnv } from "../net/mod.ts";
 import type { LeaseEngine } from "./engine.ts";
 import type { WorkerCaller } from "./member.ts";
-import { type Call, callerOf, readRequest, readRequestAfter, refusal } from "./route_request.ts";
-import { MAX_POLL_SECONDS, ONCE_HEADER, PROTOCOL, requests } from "./wire.ts";
+import {
+  type Call,
+  callerOf,
+  processHeader,
+  readRequest,
+  readRequestAfter,
+  refusal,
+} from "./route_request.ts";
+import { MAX_POLL_SECONDS, ONCE_HEADER, PROTOCOL, requests, SUCCEEDS_HEADER } from "./wire.ts";
 
 /** Puts versions of a repo of record into the CAS: blobs to take, in order; null: still building. Throws `not_sent`. */
 export type SendVersions = (
@@ -59,7 +66,8 @@ function leaseCalls(engine: LeaseEngine, { version }: LeaseRouteOptions): Record
         requests.register,
       );
       const once = c.req.header(ONCE_HEADER) === "1";
-      return c.json(await engine.register(worker, { ...body, casProbe: body.cas_probe, once }));
+      const caller = { ...worker, succeeds: processHeader(c, SUCCEEDS_HEADER) };
+      return c.json(await engine.register(caller, { ...body, casProbe: body.cas_probe, once }));
     },
     acquire: async (c, worker) => {
       const body = await readRequest(c, requests.acquire);
