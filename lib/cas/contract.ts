@@ -17,6 +17,11 @@ export interface Limits {
   /** Another address is refused with `cid_mismatch`, and nothing is stored (puts only). */
   readonly expectedCid?: Cid;
   readonly signal?: AbortSignal;
+  /**
+   * Each piece of a stream that is read is good only until the next one is asked for. For whoever passes pieces on at
+   * once: it spares the collection of as much garbage as the blob is large. Default: they stay good.
+   */
+  readonly transient?: boolean;
   /** Leave the source as it is when a put fails: whoever gave it takes what is left. Default: it is cancelled. */
   readonly preventCancel?: boolean;
 }
@@ -61,7 +66,12 @@ export interface Ranged {
    * Bytes `from` up to and without `to` of the blob, counted as by `Array.slice`, or null when it is absent. The whole
    * blob is checked first, unless it was lately: a part cannot be checked by itself. `length` is that of the whole blob.
    */
-  getRange(cid: Cid, from: number, to?: number): Promise<BlobBody | null>;
+  getRange(
+    cid: Cid,
+    from: number,
+    to?: number,
+    options?: Pick<Limits, "transient">,
+  ): Promise<BlobBody | null>;
 }
 
 /** A store that can tell lengths. */

@@ -173,7 +173,7 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized {
   async get(cid: Cid): Promise<Uint8Array | null> {
     const found = await this.#load(cid);
     if (!(found instanceof StoredObject)) return found;
-    return await collect(streamFrom(found.read()));
+    return await found.use(() => collect(found.stream()));
   }
 
   async getStream(cid: Cid, limits: Limits = {}): Promise<BlobBody | null> {
@@ -187,18 +187,22 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized {
     return await found.use(async () => {
       const length = await found.length();
       checkLength(length, limits, cid);
-      return { length, stream: streamFrom(found.read(limits), () => found[Symbol.dispose]()) };
+      return { length, stream: found.stream(limits) };
     });
   }
 
-  async getRange(cid: Cid, from: number, to?: number): Promise<BlobBody | null> {
+  async getRange(
+    cid: Cid,
+    from: number,
+    to?: number,
+    options: Pick<Limits, "transient"> = {},
+  ): Promise<BlobBody | null> {
     const found = await this.#load(cid);
     if (found === null) return null;
     if (!(found instanceof StoredObject)) return new BytesBody(found.slice(from, to), found.length);
     return await found.use(async () => {
       const length = await found.check();
-      const part = found.part(length, ...absolute(length, from, to));
-      return { length, stream: streamFrom(part, () => found[Symbol.dispose]()) };
+      return { length, stream: found.part(length, ...absolute(length, from, to), options) };
     });
   }
 
@@ -223,8 +227,8 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized {
   async getFile(cid: Cid, path: string): Promise<number | null> {
     const found = await this.#load(cid);
     if (found === null) return null;
-    const stream = found instanceof StoredObject ? streamFrom(found.read()) : streamOf(found);
-    return await writeBeside(path, stream);
+    if (!(found instanceof StoredObject)) return await writeBeside(path, streamOf(found));
+    return await found.use(() => writeBeside(path, found.stream()));
   }
 
   async *list(): AsyncGenerator<Cid, void, undefined> {

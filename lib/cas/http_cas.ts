@@ -185,7 +185,7 @@ class HttpCas implements Cas, AsyncDisposable {
       throw error;
     }
     const bytes = verified(cid, download(this.#calls, cid, answer, limits.signal), limits);
-    return { length, stream: streamFrom(bytes, () => void answer.discard()) };
+    return { length, stream: streamFrom(bytes, { close: () => void answer.discard() }) };
   }
 
   async getFile(cid: Cid, path: string): Promise<number | null> {

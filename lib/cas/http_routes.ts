@@ -125,7 +125,8 @@ async function get(cas: Cas & Partial<Ranged>, c: Call, cid: Cid): Promise<Respo
   if (range !== null && cas.getRange !== undefined && isFresh(headers, cid)) {
     return await part(cas as Ranged, cid, range);
   }
-  const body = await cas.getStream(cid);
+  // What serves the answer has sent a piece on before it asks for the next.
+  const body = await cas.getStream(cid, { transient: true });
   if (body === null) throw absent(cid);
   return new Response(content(body), { headers: headersOf(cid, body.length) });
 }
@@ -135,7 +136,7 @@ function content(body: BlobBody): BodyInit {
 }
 
 async function part(cas: Ranged, cid: Cid, range: Range): Promise<Response> {
-  const body = await cas.getRange(cid, range.from, range.to);
+  const body = await cas.getRange(cid, range.from, range.to, { transient: true });
   if (body === null) throw absent(cid);
   const length = body.length ?? 0;
   const found = resolveRange(range, length);

@@ -20,38 +20,45 @@ function isHeader(bytes: Uint8Array, index: number, length: number): boolean {
   return bytes.length === BLOCK_HEADER && expected.every((byte, i) => bytes[i] === byte);
 }
 
-/** Bytes of a read. Larger buffers are slower: each is new memory, not what an earlier one left. */
-const READ = BLOCK_MAX / 2;
-
 /**
- * Bytes `from` up to and without `to` of a blob of `length` bytes in a file that is as large as our frame of raw blocks
- * would be. Returns at the first block that is none of ours: the place in the blob up to which it came.
+ * Reads bytes `from` up to and without `to` of a blob of `length` bytes, block by block, from a file that is as large as
+ * our frame of raw blocks would be.
  */
-export async function* readRaw(
-  readAt: ReadAt,
-  length: number,
-  from: number,
-  to: number,
-): AsyncGenerator<Uint8Array, number, undefined> {
-  let index = Math.floor(from / BLOCK_MAX);
-  let header: Uint8Array = new Uint8Array(BLOCK_HEADER);
-  await readAt(header, HEADER + index * STRIDE);
-  for (let at = from; at < to; index++) {
-    const start = index * BLOCK_MAX;
-    const end = Math.min(length, start + BLOCK_MAX);
-    if (!isHeader(header, index, length)) return at;
-    while (at < Math.min(end, to)) {
-      const size = Math.min(READ, end - at);
-      // With the last part of a block comes the header of the next.
-      const more = at + size === end && end < length ? BLOCK_HEADER : 0;
-      const bytes = new Uint8Array(size + more);
-      const count = await readAt(bytes, HEADER + index * STRIDE + BLOCK_HEADER + at - start);
-      if (count < bytes.length) return at;
-      header = bytes.subarray(size);
-      const part = bytes.subarray(0, Math.min(size, to - at));
-      at += part.length;
-      yield part;
-    }
+export class RawReader {
+  /** The place in the blob up to which it has come. */
+  at: number;
+  readonly #readAt: ReadAt;
+  readonly #length: number;
+  readonly #to: number;
+  /** The header of the block that is next, when the read before brought it. */
+  #header: Uint8Array | null = null;
+
+  constructor(readAt: ReadAt, length: number, from: number, to: number) {
+    this.#readAt = readAt;
+    this.#length = length;
+    this.at = from;
+    this.#to = to;
   }
-  return to;
+
+  /** The next piece, which has a buffer of its own. Null: all was read, or the block at `at` is none of ours. */
+  async next(): Promise<Uint8Array<ArrayBuffer> | null> {
+    const { at } = this;
+    if (at >= this.#to) return null;
+    const index = Math.floor(at / BLOCK_MAX);
+    const start = index * BLOCK_MAX;
+    const place = HEADER + index * STRIDE;
+    if (this.#header === null) {
+      this.#header = new Uint8Array(BLOCK_HEADER);
+      await this.#readAt(this.#header, place);
+    }
+    if (!isHeader(this.#header, index, this.#length)) return null;
+    const end = Math.min(this.#length, start + BLOCK_MAX);
+    // With a block comes the header of the next.
+    const size = end - at;
+    const bytes = new Uint8Array(size + (end < this.#length ? BLOCK_HEADER : 0));
+    if (await this.#readAt(bytes, place + BLOCK_HEADER + at - start) < bytes.length) return null;
+    this.#header = bytes.slice(size);
+    this.at = Math.min(end, this.#to);
+    return bytes.subarray(0, this.at - at);
+  }
 }

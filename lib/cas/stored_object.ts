@@ -6,8 +6,8 @@ import { objectName } from "./cid.ts";
 import type { CheckedObjects } from "./checked_objects.ts";
 import { fileError } from "./files.ts";
 import { decode } from "./object_decode.ts";
-import { rawFrameSize, readRaw } from "./raw_blocks.ts";
-import { slice } from "./streams.ts";
+import { rawFrameSize, RawReader } from "./raw_blocks.ts";
+import { slice, streamFrom, streamOfNext } from "./streams.ts";
 import { HEADER_MAX, parseHeader } from "./zstd_frame.ts";
 
 /** Bytes of a read. */
@@ -74,38 +74,64 @@ export class StoredObject implements Disposable {
     return parseHeader(start.subarray(0, count))?.contentSize ?? null;
   }
 
-  /** Its bytes, checked unless they were lately. */
-  async *read(limits: Limits = {}): AsyncGenerator<Uint8Array, void, undefined> {
+  /** Its bytes, checked unless they were lately. It is closed when they end. */
+  stream(limits: Limits = {}): ReadableStream<Uint8Array> {
+    const known = this.known();
+    if (known !== null) return this.part(known, 0, known, limits);
+    return this.#streamFrom(this.#checkedBytes(limits), limits);
+  }
+
+  /**
+   * Bytes `from` up to and without `to` of its `length`, which {@linkcode StoredObject.check} has told. It is closed
+   * when they end.
+   */
+  part(length: number, from: number, to: number, limits: Limits = {}): ReadableStream<Uint8Array> {
+    const raw = this.#raw(length, from, to);
+    if (raw === null) return this.#streamFrom(this.#rest(from, to), limits);
+    // This is the hot path: no generators, unless the object proves to be another's.
+    let rest: AsyncGenerator<Uint8Array> | null = null;
+    const next = async () => {
+      const bytes = rest === null ? await raw.next() : null;
+      if (bytes !== null) return bytes;
+      if (raw.at < to) rest ??= this.#rest(raw.at, to);
+      const value = (await rest?.next())?.value ?? null;
+      if (value === null) this[Symbol.dispose]();
+      return value;
+    };
+    return streamOfNext(next, { close: () => this[Symbol.dispose](), transient: limits.transient });
+  }
+
+  #streamFrom(bytes: AsyncGenerator<Uint8Array>, limits: Limits): ReadableStream<Uint8Array> {
+    const close = () => this[Symbol.dispose]();
+    return streamFrom(this.#closing(bytes), { close, transient: limits.transient });
+  }
+
+  #rest(from: number, to: number): AsyncGenerator<Uint8Array> {
+    return slice(decode(() => this.#chunks()), from, to);
+  }
+
+  #raw(length: number, from: number, to: number): RawReader | null {
+    if (length === 0 || this.info.size !== rawFrameSize(length)) return null;
+    return new RawReader((target, at) => this.#readAt(target, at), length, from, to);
+  }
+
+  async *#closing(bytes: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
     try {
-      const known = this.known();
-      if (known !== null) yield* this.#content(known, 0, known);
-      else yield* this.#checkedBytes(limits);
+      yield* bytes;
     } finally {
       this[Symbol.dispose]();
     }
   }
 
-  /** Bytes `from` up to and without `to` of its `length`, which {@linkcode StoredObject.check} has told. */
-  async *part(
-    length: number,
-    from: number,
-    to: number,
-  ): AsyncGenerator<Uint8Array, void, undefined> {
-    try {
-      yield* this.#content(length, from, to);
-    } finally {
-      this[Symbol.dispose]();
+  /** All its bytes, unchecked. `length` null: nobody knows it. */
+  async *#content(length: number | null): AsyncGenerator<Uint8Array, void, undefined> {
+    const raw = length === null ? null : this.#raw(length, 0, length);
+    for (let bytes = await raw?.next() ?? null; bytes !== null; bytes = await raw?.next() ?? null) {
+      yield bytes;
     }
-  }
-
-  /** Bytes `from` up to and without `to` of its `length`, unchecked. `length` null: nobody knows it. */
-  async *#content(length: number | null, from = 0, to = Infinity): AsyncGenerator<Uint8Array> {
-    let at = from;
-    if (length !== null && this.info.size === rawFrameSize(length)) {
-      to = Math.min(to, length);
-      at = yield* readRaw((target, place) => this.#readAt(target, place), length, from, to);
+    if (raw === null || raw.at !== length) {
+      yield* this.#rest(raw?.at ?? 0, Infinity);
     }
-    if (at < to || length === 0) yield* slice(decode(() => this.#chunks()), at, to);
   }
 
   /** Read all of it; the length of the blob. Throws `integrity` when it is damaged. */

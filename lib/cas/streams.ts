@@ -2,6 +2,7 @@
 
 import { messageOf, SubletError } from "../home/mod.ts";
 import type { BlobBody, Limits } from "./contract.ts";
+import { BLOCK_HEADER } from "./zstd_frame.ts";
 import { checkCancelled, checkGrowth, checkLength, named } from "./limits.ts";
 
 /** `parts` as one array. */
@@ -137,23 +138,53 @@ export function streamOf(data: Uint8Array): ReadableStream<Uint8Array> {
   });
 }
 
-/**
- * A stream of what `source` yields, read only as it is asked for. Cancelling it ends the source, and calls `close`: a
- * source that nobody has read from yet does not run to its own end.
- */
-export function streamFrom(
-  source: AsyncGenerator<Uint8Array>,
-  close?: () => void,
+/** Let go of the memory of `piece`, unless there may be another in its buffer: one needs a block's header before it. */
+function release(piece: Uint8Array): void {
+  const { buffer, byteOffset, length } = piece;
+  if (byteOffset !== 0 || buffer.byteLength - length > BLOCK_HEADER) return;
+  if (!(buffer instanceof ArrayBuffer)) return;
+  // Who has passed it to the system by now keeps the memory until it is sent; the collector has nothing to do with it.
+  if (!buffer.detached) buffer.transfer(0);
+}
+
+/** How a stream is made of something else. */
+export interface StreamOptions {
+  /** Called when the stream fails or is cancelled: a source that nobody has read from yet does not run to its end. */
+  readonly close?: () => void;
+  /** See `Limits`. */
+  readonly transient?: boolean | undefined;
+}
+
+/** A stream of what `next` gives until it gives null, asked only when it is read. */
+export function streamOfNext(
+  next: () => Promise<Uint8Array | null>,
+  { close, transient = false }: StreamOptions = {},
 ): ReadableStream<Uint8Array> {
+  let before: Uint8Array | null = null;
   return new ReadableStream({
     async pull(controller) {
-      const { done, value } = await source.next();
-      if (done) controller.close();
-      else controller.enqueue(value);
+      if (before !== null) release(before);
+      try {
+        const bytes = await next();
+        if (bytes === null) return controller.close();
+        if (transient) before = bytes;
+        controller.enqueue(bytes);
+      } catch (error) {
+        close?.();
+        throw error;
+      }
     },
-    async cancel() {
-      await source.return(undefined);
-      close?.();
-    },
+    cancel: () => close?.(),
   }, { highWaterMark: 0 });
+}
+
+/** A stream of what `source` yields, read only as it is asked for. Cancelling it ends the source. */
+export function streamFrom(
+  source: AsyncGenerator<Uint8Array>,
+  options: StreamOptions = {},
+): ReadableStream<Uint8Array> {
+  const close = () => {
+    source.return(undefined).then(options.close, options.close);
+  };
+  return streamOfNext(async () => (await source.next()).value ?? null, { ...options, close });
 }
