@@ -63,18 +63,21 @@ function addList(job: Command): void {
   job.command("list")
     .description("List jobs, newest first.")
     .option("--state <state>", "only jobs in this state: open, reported, dead or cancelled")
+    .option("--campaign <name>", "only jobs of this campaign")
+    .option("--kind <kind>", "only jobs of this kind, such as evaluation")
+    .option("--before <job>", "only older ones than this job", integer(1, Number.MAX_SAFE_INTEGER))
     .option("--limit <n>", "at most so many", integer(1, 1000), 50)
     .option("--json", "print one JSON line for each job")
     .action(async (options) => {
       const output = new Output(options);
       using api = await ApiClient.open();
-      const state = options.state === undefined
-        ? ""
-        : `&state=${encodeURIComponent(options.state)}`;
-      const { jobs } = await api.call<{ jobs: JobView[] }>(
-        "GET",
-        `/v1/jobs?limit=${options.limit}${state}`,
-      );
+      const query = new URLSearchParams({ limit: String(options.limit) });
+      for (const key of ["state", "campaign", "kind"] as const) {
+        const value = options[key];
+        if (value !== undefined) query.set(key, value);
+      }
+      if (options.before !== undefined) query.set("after", String(options.before));
+      const { jobs } = await api.call<{ jobs: JobView[] }>("GET", `/v1/jobs?${query}`);
       if (output.json) {
         for (const each of jobs) output.line(JSON.stringify(each));
         return;

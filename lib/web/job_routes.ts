@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import type { Evaluations } from "../job/mod.ts";
+import { campaignRef } from "./campaign_routes.ts";
 import type { ApiEngine } from "./engine_port.ts";
 import { cancellation, cancelled, jobDetails, jobList, jobState, retried } from "./job_schemas.ts";
 import { type Route, route } from "./route.ts";
@@ -11,6 +12,7 @@ const listQuery = z.object({
   ...page,
   state: jobState.optional(),
   kind: z.string().max(64).optional(),
+  campaign: z.string().min(1).max(64).optional().describe("A campaign's id or name."),
 });
 
 /** The routes of jobs. */
@@ -24,11 +26,13 @@ export function jobRoutes(engine: ApiEngine, evaluations: Evaluations): Route[] 
       summary: "Jobs, newest first.",
       query: listQuery,
       answer: jobList,
-    }, async ({ query: { state, kind, after, limit = DEFAULT_LIMIT } }) => {
+    }, async ({ query: { state, kind, campaign, after, limit = DEFAULT_LIMIT } }) => {
+      const of = campaign === undefined ? null : await evaluations.campaign(campaignRef(campaign));
       const jobs = await engine.listJobs({
         limit,
         ...(state === undefined ? {} : { state }),
         ...(kind === undefined ? {} : { kind }),
+        ...(of === null ? {} : { campaign: of.id }),
         ...(after === undefined ? {} : { before: after }),
       });
       return { jobs, next: nextOf(jobs, limit, ({ job }) => job) };

@@ -402,3 +402,15 @@ Deno.test("each route takes its access and those above it, and a worker's token 
     ["read", "act", "admin"],
   );
 });
+
+Deno.test("GET /v1/jobs filters by campaign, by name or id, and by kind", async () => {
+  await using api = await ApiKit.withEvaluations(2);
+  const keys = async (query: string) => {
+    const { json } = await api.owner("GET", `/v1/jobs?${query}`);
+    return json.jobs.map((job: { key: string }) => job.key);
+  };
+  assert.deepEqual(await keys("campaign=demo"), ["2", "1"]);
+  assert.deepEqual(await keys("campaign=1&kind=evaluation&after=2"), ["1"]);
+  assert.deepEqual(await keys("kind=agent"), []);
+  assert.equal((await api.owner("GET", "/v1/jobs?campaign=nope")).json.code, "not_found");
+});
