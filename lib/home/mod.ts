@@ -22,4 +22,5 @@ export * from "./config.ts";
 export { ConfigError, parseTable } from "./config_error.ts";
 export { POOL_NAME } from "./config_schema.ts";
 export * from "./live_keys.ts";
+export { isHostFault } from "./host_fault.ts";
 export { nearest } from "./nearest.ts";

@@ -1,6 +1,6 @@
 /** @module Evaluations on a worker: the runs of a candidate and its bar, and the report of what they came to. */
 
-import { isError, messageOf, type ProcessRef } from "../home/mod.ts";
+import { isError, isHostFault, messageOf, type ProcessRef } from "../home/mod.ts";
 import { GitVcs } from "../vcs/mod.ts";
 import { Clones, type VcsByName } from "./run_clones.ts";
 import { Inputs } from "./run_inputs.ts";
@@ -154,8 +154,9 @@ export class EvaluationRunner implements JobRunner {
         if (leftOut.count > 0) log.event("evaluation.logs_left_out", { ...leftOut });
         return files;
       } catch (error) {
-        const again = isError(error, "unavailable", "unreachable", "busy") &&
-          !control.stop.aborted && clock.monotonic() + wait < end;
+        // A disk that is full here stays so for as long as nothing is reported.
+        const away = isError(error, "unavailable", "unreachable", "busy") && !isHostFault(error);
+        const again = away && !control.stop.aborted && clock.monotonic() + wait < end;
         log.event("evaluation.logs_not_stored", {
           lease: control.lease,
           again,

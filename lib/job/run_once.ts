@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import type { Placed } from "../cas/mod.ts";
-import { isError, messageOf } from "../home/mod.ts";
+import { isError, isHostFault, messageOf } from "../home/mod.ts";
 import type { Clones } from "./run_clones.ts";
 import { type Ended, runCommand } from "./run_command.ts";
 import { changedInputs, type Inputs, placeInputs } from "./run_inputs.ts";
@@ -42,7 +42,8 @@ export interface Run {
 
 /**
  * Run the command on `source` in the run directory `name`. What keeps it from running is in its sample; it rejects when
- * the lease's state cannot be recorded, or its processes not be stopped.
+ * the lease's state cannot be recorded, or its processes not be stopped, and with a fault of this machine, such as a full
+ * disk, which is none of the candidate's.
  */
 export async function runOnce(context: RunContext, source: Source, name: string): Promise<Run> {
   const { control, place } = context;
@@ -52,6 +53,7 @@ export async function runOnce(context: RunContext, source: Source, name: string)
   try {
     placed = await prepare(context, source, worktree);
   } catch (error) {
+    if (!control.stop.aborted && isHostFault(error)) throw error;
     const reason = control.stop.aborted
       ? stopped(control.stop)
       : `could not run: ${messageOf(error)}`;
@@ -78,7 +80,7 @@ async function prepare(
       await repository.checkout(source.revision, worktree, supply, control.stop);
       return await placeInputs(site, inputs, source, worktree, control.stop);
     } catch (error) {
-      const away = isError(error, "unavailable", "unreachable", "busy");
+      const away = isError(error, "unavailable", "unreachable", "busy") && !isHostFault(error);
       if (!away || attempt === ATTEMPTS || control.stop.aborted) throw error;
       site.log.event("evaluation.not_ready", { lease: control.lease, error: error.message });
       await site.clock.sleep(FIRST_WAIT_MS * 2 ** (attempt - 1), control.stop);
@@ -124,7 +126,7 @@ async function execute(
       maxOutput: logs.stopBytes,
     });
   } catch (error) {
-    if (started) throw error;
+    if (started || isHostFault(error)) throw error;
     return { sample: notRun(`could not run: ${messageOf(error)}`), stranger: false };
   }
   if (ended.cause === "stale") return { sample: null, stranger: false };

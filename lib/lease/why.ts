@@ -4,10 +4,16 @@ import type { Core } from "./core.ts";
 import { isFull, pressure, type Slots } from "./gates.ts";
 import { type Lane, parseLane } from "./lanes.ts";
 import type { Member } from "./member.ts";
+import { DISK_RESERVE } from "./wire.ts";
 
 /** Whether the worker was heard within the grace period. */
 export function isReachable(core: Core, member: Member): boolean {
   return core.clock.monotonic() - member.heard < core.graceMs;
+}
+
+/** Whether the worker asks for no job because its disk is full. Piloop's ask all the same. */
+function isOutOfDisk({ incarnation, sample }: Member): boolean {
+  return incarnation !== null && sample.at !== "" && sample.disk_free < DISK_RESERVE;
 }
 
 /** Why `member` takes no job of the class `slots` now, or null when it may. */
@@ -17,6 +23,7 @@ function hindrance(core: Core, member: Member, slots: Slots): string | null {
   if (member.drainedAt !== null || pool === undefined) return "draining";
   if (member.once && member.onceUsed) return "done after its one job";
   if (member.pausedAt !== null) return "paused";
+  if (isOutOfDisk(member)) return "out of disk";
   const pressed = pressure(pool, member.sample);
   if (pressed !== null) return pressed === "memory" ? "short of memory" : "loaded";
   return isFull(pool, slots, member.counts[slots]) ? "full" : null;
@@ -65,5 +72,5 @@ export function whyNoLease(core: Core, member: Member): string | null {
   if (!isReachable(core, member)) return "unreachable";
   if (member.drainedAt !== null || member.once && member.onceUsed) return "draining";
   if (member.pausedAt !== null) return "paused";
-  return member.noLease;
+  return isOutOfDisk(member) ? "disk" : member.noLease;
 }

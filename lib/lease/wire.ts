@@ -6,6 +6,8 @@
 import { z } from "zod";
 import { cidText, revision } from "../job/mod.ts";
 
+/** A worker of ours with less free disk than this, bytes, asks for no job. */
+export const DISK_RESERVE = 64 * 2 ** 20;
 /** The version of these calls. */
 export const PROTOCOL = 7;
 /** The longest `wait` of a long-poll, seconds. */

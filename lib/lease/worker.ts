@@ -204,6 +204,7 @@ export class LeaseWorker {
     const core = this.#core;
     const { outcome, job } = await runLease(core, held, grant, how);
     held.phase = "spooled";
+    if ("report" in outcome) core.host.served();
     if (held.stale || "stale" in outcome) {
       core.log.event("lease.dropped", { lease: held.lease });
       await cleanUp(core, job, held.lease);

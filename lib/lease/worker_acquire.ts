@@ -56,6 +56,7 @@ export class Acquirer {
     while (core.mode === "working" && core.registered.isOpen && !core.over.signal.aborted) {
       if (core.held.size >= MAX_HELD) return renewMs;
       const answer = await this.#try(ACQUIRE_SECONDS);
+      if (answer === "held") return renewMs;
       if (answer === null) return Math.min(this.#backoff.next(), renewMs);
       this.#backoff.reset();
       if (answer === "draining") core.drain();
@@ -64,11 +65,13 @@ export class Acquirer {
     return renewMs;
   }
 
-  /** One try. A grant is started; null when nobody knows whether there is one. */
-  async #try(seconds: number): Promise<Grant | NoLease | null> {
+  /** One try. A grant is started; null when nobody knows whether there is one. `held`: this machine can do no job. */
+  async #try(seconds: number): Promise<Grant | NoLease | "held" | null> {
     const { core } = this;
     const repeated = this.#pending !== null;
     try {
+      // What was asked for already may have been granted: that must be known first.
+      if (!repeated && await core.host.holds()) return "held";
       const sample = await core.sample();
       const { id, asked } = this.#pending ??= { id: core.ids.uuid(), asked: markNow(core.clock) };
       const answer = await core.call(

@@ -4,6 +4,7 @@ import { type Clock, type Ids, isError, type Log, messageOf, SubletError } from 
 import type { Cid } from "../cas/mod.ts";
 import type { LeaseClient, Registration } from "./client.ts";
 import { UnexplainedStatus } from "./http_client_refusal.ts";
+import { HostWatch } from "./worker_host.ts";
 import type { WorkerOptions } from "./worker_options.ts";
 import { Gate, type Mark, markNow, since, Wake, within } from "./worker_time.ts";
 import type { HostSample, Timing } from "./wire.ts";
@@ -60,6 +61,7 @@ export class WorkerCore {
   readonly log: Log;
   /** Aborts when the worker has ended: every loop and call ends with it. */
   readonly over = new AbortController();
+  readonly host: HostWatch;
   /** Shut while the server does not know this worker. */
   readonly registered = new Gate();
   readonly mustRegister = new Wake();
@@ -87,6 +89,8 @@ export class WorkerCore {
     this.ids = options.ids;
     this.log = options.log;
     this.joined = this.heard = markNow(this.clock);
+    const guard = options.host ?? { reserve: 0 };
+    this.host = new HostWatch(guard, this.clock, this.log, () => this.sample());
   }
 
   /** Working: takes jobs. Draining: takes none, finishes what it has. Stopping: stops what it has. */

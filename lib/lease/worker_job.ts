@@ -1,6 +1,6 @@
 /** @module One lease on a worker, from the grant to its outcome. */
 
-import { isError, messageOf, SubletError } from "../home/mod.ts";
+import { isError, isHostFault, messageOf, SubletError } from "../home/mod.ts";
 import type { JobControl, JobHandle, JobRunner, Outcome } from "../job/mod.ts";
 import { endsWorker, type Held, isUnanswered, type WorkerCore } from "./worker_core.ts";
 import { Backoff, within } from "./worker_time.ts";
@@ -51,6 +51,10 @@ async function perform(
     return { outcome: await runner.run(job, control), job };
   } catch (error) {
     core.log.event("lease.failed", { lease: held.lease, error });
+    if (isHostFault(error)) {
+      core.host.faulted(error);
+      return { outcome: { lost: `its worker's machine failed: ${messageOf(error)}` }, job };
+    }
     return { outcome: { lost: messageOf(error) }, job };
   }
 }

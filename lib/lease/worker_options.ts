@@ -5,6 +5,7 @@ import type { Clock, Ids, Log, SubletError } from "../home/mod.ts";
 import type { JobRunner } from "../job/mod.ts";
 import type { LeaseClient, Registration } from "./client.ts";
 import type { Spool } from "./spool.ts";
+import type { HostGuard } from "./worker_host.ts";
 import type { HostSample } from "./wire.ts";
 
 /** Which process of a worker this is. */
@@ -46,6 +47,8 @@ export interface WorkerOptions {
   readonly prompt?: (lease: number, text: string) => Promise<string | null>;
   /** Called after each lease whose report was accepted or refused, with its leftovers gone. */
   readonly onSettled?: () => Promise<void>;
+  /** What keeps it off jobs that its machine could not do. Default: no disk is asked for. */
+  readonly host?: HostGuard;
   /** Called at the first registration. */
   readonly onRegistered?: (registration: Registration) => void;
 }

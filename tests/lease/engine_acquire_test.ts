@@ -217,6 +217,19 @@ Deno.test("pause keeps a worker from new leases until resume, and it hears of no
   await worker.take();
 });
 
+Deno.test("a worker that asks for nothing since its disk is full is shown so, and in why a job waits", async () => {
+  await using rig = await Rig.make();
+  const { job } = await rig.submit();
+  const worker = await rig.joined("w");
+  worker.sample = { ...SAMPLE, disk_free: 64 * 2 ** 20 - 1 };
+  await worker.heartbeat();
+  assert.equal(rig.engine.listWorkers()[0]?.no_lease, "disk");
+  assert.match((await rig.engine.showJob(job)).waits ?? "", /1 out of disk/);
+  worker.sample = { ...SAMPLE, disk_free: 64 * 2 ** 20 };
+  await worker.heartbeat();
+  assert.equal(rig.engine.listWorkers()[0]?.no_lease, null);
+});
+
 Deno.test("acquire looks at the queue through an index, in order", async () => {
   await using rig = await Rig.make();
   const plan = await rig.db.write((tx) =>

@@ -1,14 +1,21 @@
 /** @module A worker of its parts: the same in a process of its own and inside `serve`. */
 
 import type { Cas } from "../../cas/mod.ts";
-import { type Log, type Processes, systemClock, systemIds } from "../../home/mod.ts";
+import {
+  type Log,
+  type Processes,
+  removeBeneath,
+  systemClock,
+  systemIds,
+  writeBeneath,
+} from "../../home/mod.ts";
 import { EvaluationRunner, type Site } from "../../job/mod.ts";
 import type { HttpClient } from "../../net/mod.ts";
 import type { Registration } from "../client.ts";
 import { HttpLeaseClient } from "../http_client.ts";
 import { LeaseWorker } from "../worker.ts";
 import { sendOver } from "../worker_send.ts";
-import type { HostSample } from "../wire.ts";
+import { DISK_RESERVE, type HostSample } from "../wire.ts";
 import { nextIncarnation } from "./incarnation.ts";
 import { FileSpool } from "./spool_files.ts";
 
@@ -58,6 +65,11 @@ export async function composeWorker(parts: WorkerParts): Promise<LeaseWorker> {
     labels: parts.labels ?? [],
     once: parts.once ?? false,
     orphanExitSeconds: parts.orphanExitSeconds ?? null,
+    host: {
+      reserve: DISK_RESERVE,
+      makeRoom: async (bytes) => void await evaluations.evictInputs(bytes),
+      check: () => writesTo(home, ids.uuid()),
+    },
     onSettled: async () => {
       if (minFreeBytes === 0) return;
       const { disk_free: free } = await sampleHost();
@@ -65,4 +77,15 @@ export async function composeWorker(parts: WorkerParts): Promise<LeaseWorker> {
     },
     ...(parts.onRegistered === undefined ? {} : { onRegistered: parts.onRegistered }),
   });
+}
+
+/** Rejects when the home takes no file of a few kilobytes, as a full or broken disk does. */
+async function writesTo(home: string, id: string): Promise<void> {
+  const path = `tmp/.check-${id}`;
+  const what = "a check of the home";
+  try {
+    await writeBeneath(home, path, new Uint8Array(16_384).fill(1), { what });
+  } finally {
+    await removeBeneath(home, path, { what });
+  }
 }
