@@ -6,7 +6,7 @@ import { ApiClient } from "./api_client.ts";
 
 import { Finished } from "./finished.ts";
 import { age, Output, size } from "./output.ts";
-import { seconds } from "./parse.ts";
+import { duration, seconds } from "./parse.ts";
 import { VERSION } from "./version.ts";
 
 /** A worker, as the API answers it. */
@@ -22,6 +22,8 @@ interface WorkerView {
   readonly agents: number;
   readonly evaluations: number;
   readonly no_lease: string | null;
+  readonly standing_reason: string | null;
+  readonly drain_by: string | null;
 }
 
 /** Add the commands. */
@@ -79,49 +81,59 @@ Example:
 
 /** `drain`, `pause`, `resume` and `remove`: how a worker stands with the server. */
 function addStanding(worker: CommandUnknownOpts): void {
-  const verbs = [
-    {
-      verb: "drain",
-      does: "Let a worker finish its jobs, take no more, and leave.",
-      done: "drains",
-      method: "POST",
-    },
-    {
-      verb: "pause",
-      does: "Let a worker take no jobs until it is resumed.",
-      done: "paused",
-      method: "POST",
-    },
-    {
-      verb: "resume",
-      does: "Let a drained or paused worker take jobs again.",
-      done: "resumed",
-      method: "POST",
-    },
-    {
-      verb: "remove",
-      does: "Forget a worker that is gone and holds nothing.",
-      done: "removed",
-      method: "DELETE",
-    },
-  ];
-  for (const { verb, does, done, method } of verbs) {
-    worker.command(verb)
-      .description(does)
-      .argument("<name>", "the worker, as `worker list` shows it")
-      .option("--reason <text>", "why, for whoever reads the list")
-      .action(async (name, options) => {
-        using api = await ApiClient.open();
-        const path = `/v1/workers/${encodeURIComponent(name)}`;
-        if (method === "DELETE") await api.call(method, path);
-        else {await api.call(
-            method,
-            `${path}/${verb}`,
-            options.reason === undefined ? {} : { reason: options.reason },
-          );}
-        new Output().note(`worker ${name} ${done}`);
+  const what = "the worker, as `worker list` shows it";
+  const why = "why, for whoever reads the list";
+  worker.command("drain")
+    .description("Let a worker finish its jobs, take no more, and leave.")
+    .argument("<name>", what)
+    .option("--reason <text>", why)
+    .option(
+      "--deadline <duration>",
+      "take what it still holds after so long, such as 30m: those jobs are queued again",
+      duration,
+    )
+    .action(async (name, { reason, deadline }) => {
+      await stand("POST", name, "drain", "drains", {
+        ...(reason === undefined ? {} : { reason }),
+        ...(deadline === undefined ? {} : { deadline_seconds: deadline / 1000 }),
       });
-  }
+    });
+  worker.command("pause")
+    .description("Let a worker take no jobs until it is resumed.")
+    .argument("<name>", what)
+    .option("--reason <text>", why)
+    .action(async (name, { reason }) => {
+      await stand("POST", name, "pause", "paused", reason === undefined ? {} : { reason });
+    });
+  worker.command("resume")
+    .description("Let a drained or paused worker take jobs again.")
+    .argument("<name>", what)
+    .action((name) => stand("POST", name, "resume", "resumed"));
+  worker.command("remove")
+    .description("Forget a worker that is gone and holds nothing.")
+    .argument("<name>", what)
+    .action((name) => stand("DELETE", name, "", "removed"));
+}
+
+async function stand(method: string, name: string, verb: string, done: string, body?: unknown) {
+  using api = await ApiClient.open();
+  const path = `/v1/workers/${encodeURIComponent(name)}`;
+  await api.call(method, verb === "" ? path : `${path}/${verb}`, body);
+  new Output().note(`worker ${name} ${done}`);
+}
+
+/** Why a worker gets no job, with what whoever drained or paused it said. */
+export function whyNone(
+  worker: Pick<WorkerView, "no_lease" | "standing_reason" | "drain_by">,
+): string {
+  const { no_lease: why, standing_reason: reason, drain_by: by } = worker;
+  if (why !== "draining" && why !== "paused") return why ?? "";
+  return [
+    why,
+    by === null || why === "paused" ? "" : ` by ${by}`,
+    reason === null ? "" : `: ${reason}`,
+  ]
+    .join("");
 }
 
 function addList(worker: CommandUnknownOpts): void {
@@ -149,7 +161,7 @@ function addList(worker: CommandUnknownOpts): void {
           each.sample === null ? "" : size(each.sample.disk_free),
           String(each.agents),
           String(each.evaluations),
-          each.no_lease ?? "",
+          whyNone(each),
         ]),
       );
     });

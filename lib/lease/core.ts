@@ -5,6 +5,7 @@ import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
 import type { Db, Tx } from "../store/mod.ts";
 import { Deadlines } from "./deadlines.ts";
 import { Delayed } from "./delayed.ts";
+import { Drains } from "./drains.ts";
 import type { Pool, Slots } from "./gates.ts";
 import type { JobKind } from "./kind.ts";
 import type { LiveLease } from "./member.ts";
@@ -54,6 +55,7 @@ export class Core {
   /** Queued leases that may not be taken yet. */
   readonly delays: Delayed;
   readonly deadlines: Deadlines;
+  readonly drains: Drains;
   pools: ReadonlyMap<string, Pool>;
   /** The highest id of a message, or a higher one that a worker has read. */
   newestMail = 0;
@@ -80,6 +82,7 @@ export class Core {
     this.pools = new Map(Object.entries(options.pools));
     this.delays = new Delayed(this);
     this.deadlines = new Deadlines(this);
+    this.drains = new Drains(this);
     this.queue = new QueueIndex((kind) => this.slotsOf(kind));
     this.offers = new Offers(this.clock, this.queue, (name) => this.pools.get(name));
   }

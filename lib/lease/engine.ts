@@ -52,6 +52,7 @@ export class LeaseEngine {
     }
     await adopt(this.#core);
     this.#core.state = "open";
+    this.#core.drains.adopt();
     this.#sweep.start();
     this.#core.offers.pumpAll();
   }
@@ -67,6 +68,7 @@ export class LeaseEngine {
     core.watchers.close();
     await core.delays.close();
     await core.deadlines.close();
+    await core.drains.close();
     await this.#sweep.close();
     if (wasOpen) await writeDown(core);
   }
@@ -171,9 +173,16 @@ export class LeaseEngine {
     return prompt(this.#core, job, id, text);
   }
 
-  /** The worker takes no more leases, and leaves when it has reported. Throws `not_found`. Repeatable. */
-  drain(worker: string, reason: string | null = null): Promise<void> {
-    return drain(this.#core, worker, reason);
+  /**
+   * The worker takes no more leases, and leaves when it has reported. What it still holds after `deadlineSeconds` is
+   * taken from it; null: never. Throws `not_found`. Repeatable, with another deadline or reason.
+   */
+  drain(
+    worker: string,
+    reason: string | null = null,
+    deadlineSeconds: number | null = null,
+  ): Promise<void> {
+    return drain(this.#core, worker, reason, deadlineSeconds);
   }
 
   /** The worker takes no more leases, and stays. Throws `not_found`. Repeatable. */

@@ -59,6 +59,10 @@ export class Member {
   onceUsed = false;
   drainedAt: number | null = null;
   pausedAt: number | null = null;
+  /** Why it was drained or paused. */
+  standingReason: string | null = null;
+  /** Wall time by which it is to be empty, once drained. */
+  drainBy: number | null = null;
   joinedAt: number;
   local = false;
   cursor: number;

@@ -25,6 +25,8 @@ export type WorkerRow = Row & {
   joined_at: number;
   drained_at: number | null;
   paused_at: number | null;
+  standing_reason: string | null;
+  drain_by: number | null;
 };
 
 const texts = z.array(z.string());
@@ -60,6 +62,8 @@ export function memberOf(core: Core, row: WorkerRow, heard: number): Member {
   member.onceUsed = row.once_lease !== null;
   member.drainedAt = row.drained_at;
   member.pausedAt = row.paused_at;
+  member.standingReason = row.standing_reason ?? null;
+  member.drainBy = row.drain_by ?? null;
   member.noLease = row.no_lease as WhyNoLease | null;
   return member;
 }

@@ -179,6 +179,8 @@ function rowOf(
     joined_at: at,
     drained_at: old?.drained_at ?? null,
     paused_at: old?.paused_at ?? null,
+    standing_reason: old?.standing_reason ?? null,
+    drain_by: old?.drain_by ?? null,
   };
 }
 

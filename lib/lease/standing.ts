@@ -9,17 +9,38 @@ import { mail } from "./mail.ts";
 import type { Member } from "./member.ts";
 import { memberNamed } from "./members.ts";
 
-/** The worker takes no more leases, and leaves once it has reported those it holds. Repeatable. */
-export function drain(core: Core, name: string, reason: string | null): Promise<void> {
+/**
+ * The worker takes no more leases, and leaves once it has reported those it holds; those that it holds after `seconds`
+ * are taken from it, when seconds are given. Repeatable, with another deadline or reason.
+ */
+export function drain(
+  core: Core,
+  name: string,
+  reason: string | null,
+  seconds: number | null,
+): Promise<void> {
   return change(core, name, async (tx, at) => {
-    const changed = await tx.run(
+    const by = seconds === null ? null : at + Math.ceil(seconds * 1000);
+    const first = await tx.run(
       "UPDATE lease_workers SET drained_at = ? WHERE name = ? AND drained_at IS NULL",
       [at, name],
+    ) > 0;
+    await tx.run(
+      `UPDATE lease_workers SET standing_reason = coalesce(?, standing_reason), drain_by = coalesce(?, drain_by)
+       WHERE name = ?`,
+      [reason, by, name],
     );
-    if (changed === 0) return null;
-    await mail(core, tx, name, { kind: "drain" });
-    await record(tx, at, { event: "drained", worker: name, fields: { reason } });
-    return (member) => member.drainedAt = at;
+    if (first) {
+      await mail(core, tx, name, { kind: "drain" });
+      await record(tx, at, { event: "drained", worker: name, fields: { reason, seconds } });
+    }
+    return (member) => {
+      if (first) member.drainedAt = at;
+      member.standingReason = reason ?? member.standingReason;
+      if (by === null || seconds === null) return;
+      member.drainBy = by;
+      core.drains.add(name, seconds * 1000);
+    };
   });
 }
 
@@ -27,12 +48,16 @@ export function drain(core: Core, name: string, reason: string | null): Promise<
 export function pause(core: Core, name: string, reason: string | null): Promise<void> {
   return change(core, name, async (tx, at) => {
     const changed = await tx.run(
-      "UPDATE lease_workers SET paused_at = ? WHERE name = ? AND paused_at IS NULL",
-      [at, name],
+      `UPDATE lease_workers SET paused_at = ?, standing_reason = coalesce(?, standing_reason)
+       WHERE name = ? AND paused_at IS NULL`,
+      [at, reason, name],
     );
     if (changed === 0) return null;
     await record(tx, at, { event: "paused", worker: name, fields: { reason } });
-    return (member) => member.pausedAt = at;
+    return (member) => {
+      member.pausedAt = at;
+      member.standingReason = reason ?? member.standingReason;
+    };
   });
 }
 
@@ -40,7 +65,7 @@ export function pause(core: Core, name: string, reason: string | null): Promise<
 export function resume(core: Core, name: string): Promise<void> {
   return change(core, name, async (tx, at) => {
     const changed = await tx.run(
-      `UPDATE lease_workers SET drained_at = NULL, paused_at = NULL
+      `UPDATE lease_workers SET drained_at = NULL, paused_at = NULL, standing_reason = NULL, drain_by = NULL
        WHERE name = ? AND (drained_at IS NOT NULL OR paused_at IS NOT NULL)`,
       [name],
     );
@@ -49,6 +74,9 @@ export function resume(core: Core, name: string): Promise<void> {
     return (member) => {
       member.drainedAt = null;
       member.pausedAt = null;
+      member.standingReason = null;
+      member.drainBy = null;
+      core.drains.remove(name);
     };
   });
 }

@@ -22,6 +22,10 @@ export interface WorkerView {
   readonly reachable: boolean;
   readonly drained_at: string | null;
   readonly paused_at: string | null;
+  /** Why it was drained or paused, as whoever did it said. */
+  readonly standing_reason: string | null;
+  /** When what it holds is taken from it, once drained; null: never. */
+  readonly drain_by: string | null;
   readonly sample: HostSample;
   /** Live leases, and how many there may be; null: no bound. */
   readonly agents: number;
@@ -78,6 +82,8 @@ function workerView(core: Core, member: Member): WorkerView {
     reachable: isReachable(core, member),
     drained_at: isoOrNull(member.drainedAt),
     paused_at: isoOrNull(member.pausedAt),
+    standing_reason: member.standingReason,
+    drain_by: isoOrNull(member.drainBy),
     sample: member.sample,
     agents: member.counts.agents,
     evaluations: member.counts.evaluations,

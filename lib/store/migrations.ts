@@ -11,6 +11,7 @@ const FILES: readonly string[] = [
   "0003_evaluations.sql",
   "0004_limits.sql",
   "0005_job_timeout.sql",
+  "0006_worker_standing.sql",
 ];
 
 /** One migration: its number counts from 1. */

@@ -38,6 +38,9 @@ const worker = name(
     reachable: z.boolean().describe("It was heard within the grace period."),
     drained_at: time.nullable(),
     paused_at: time.nullable(),
+    standing_reason: z.string().nullable().describe("Why it was drained or paused."),
+    drain_by: time.nullable()
+      .describe("When what it still holds is taken from it, once drained. Null: never."),
     sample,
     agents: z.int().describe("Live leases of agents."),
     evaluations: z.int().describe("Live leases of evaluations."),
@@ -71,6 +74,14 @@ export const pool = name(
 const workerList = name("WorkerList", z.object({ workers: z.array(worker) }));
 const poolList = name("PoolList", z.object({ pools: z.array(pool) }));
 const reason = name("Reason", z.object({ reason: z.string().max(1000).optional() }));
+const drainage = name(
+  "Drainage",
+  z.object({
+    reason: z.string().max(1000).optional(),
+    deadline_seconds: z.number().positive().max(31_536_000).optional()
+      .describe("Take what it still holds after this many seconds. Default: wait for it."),
+  }),
+);
 const params = z.object({ name: z.string().min(1).max(64) });
 
 /** A pool, as the API shows it. */
@@ -112,9 +123,11 @@ export function workerRoutes(engine: ApiEngine): Route[] {
       operation: "drainWorker",
       summary: "Let a worker take no more leases, and leave once it has reported those it holds.",
       params,
-      body: reason,
+      body: drainage,
       answer: null,
-    }, async ({ params, body }) => await engine.drain(params.name, body.reason ?? null)),
+    }, async ({ params, body }) => {
+      await engine.drain(params.name, body.reason ?? null, body.deadline_seconds ?? null);
+    }),
     route({
       method: "post",
       path: "/v1/workers/{name}/pause",
