@@ -2,11 +2,11 @@
  * @module Make `dist/sublet-TARGET`, one self-contained file: `deno task compile [--all | TARGET…] [--out DIR]`.
  *
  * `DENORT_BIN` (one denort) or `DENORT_DIR` (a directory with `denort-TARGET` files, and optionally the `deno` of the
- * same version to compile with) is honoured; otherwise `deno compile` downloads its own. The file is built from a copy
- * of what it needs alone, so that no dev dependency of the lock file is embedded.
+ * same version to compile with) is honoured; otherwise `deno compile` downloads its own.
  */
 
 import { fileURLToPath } from "node:url";
+import { INCLUDES, MAIN, makeStage } from "./compile_stage.ts";
 
 const TARGETS = [
   "x86_64-unknown-linux-gnu",
@@ -15,32 +15,7 @@ const TARGETS = [
   "aarch64-apple-darwin",
   "x86_64-pc-windows-msvc",
 ];
-/** Imports of deno.json that only tests and scripts use. */
-const DEV_IMPORTS = ["fast-check", "hash-wasm"];
-/** Modules and files that are loaded by URL at run time, so the compiler does not see them. */
-const INCLUDES = ["lib/store/migrations", "lib/lease/machine/worker_entry.ts"];
-
 const root = fileURLToPath(new URL("..", import.meta.url));
-
-async function copyTree(from: string, to: string): Promise<void> {
-  await Deno.mkdir(to, { recursive: true });
-  for await (const entry of Deno.readDir(from)) {
-    if (entry.isDirectory) await copyTree(`${from}/${entry.name}`, `${to}/${entry.name}`);
-    else await Deno.copyFile(`${from}/${entry.name}`, `${to}/${entry.name}`);
-  }
-}
-
-/** A copy of the sources in `stage` whose configuration and lock file know no dev dependency. */
-async function makeStage(stage: string): Promise<void> {
-  await copyTree(`${root}lib`, `${stage}/lib`);
-  await Deno.copyFile(`${root}main.ts`, `${stage}/main.ts`);
-  const config = JSON.parse(await Deno.readTextFile(`${root}deno.json`));
-  for (const name of DEV_IMPORTS) delete config.imports[name];
-  delete config.tasks;
-  delete config.lint;
-  await Deno.writeTextFile(`${stage}/deno.json`, JSON.stringify(config));
-  await Deno.copyFile(`${root}deno.lock`, `${stage}/deno.lock`);
-}
 
 async function run(
   program: string,
@@ -92,7 +67,7 @@ async function compile(stage: string, target: string, out: string): Promise<stri
       target,
       "--output",
       output,
-      "main.ts",
+      MAIN,
     ],
     stage,
     env,
@@ -117,7 +92,7 @@ async function main(args: string[]): Promise<void> {
   await Deno.mkdir(out, { recursive: true });
   const stage = await Deno.makeTempDir({ prefix: "sublet-compile-" });
   try {
-    await makeStage(stage);
+    await makeStage(root, stage);
     for (const target of targets) {
       const output = await compile(stage, target, await Deno.realPath(out));
       const { size } = await Deno.stat(output);

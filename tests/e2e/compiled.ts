@@ -19,7 +19,7 @@ export async function compiledFile(): Promise<Compiled> {
   const out = `${root}.cache/compiled`;
   const path = `${out}/sublet-${Deno.build.target}`;
   if (
-    await newest(`${root}lib`) >
+    Math.max(await newest(`${root}lib`), await newest(`${root}scripts`)) >
       await Deno.stat(path).then((info) => info.mtime?.getTime() ?? 0, () => 0)
   ) {
     const { success, stderr } = await new Deno.Command(Deno.execPath(), {
