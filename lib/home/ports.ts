@@ -55,6 +55,11 @@ export interface StartSpec {
   /** Absolute paths of files beneath the home, made new. */
   readonly stdout: string;
   readonly stderr: string;
+  /**
+   * The job's directory, absolute, without links and beneath the home: processes that stand in it are the job's, and
+   * stopped with it. Default: there is none.
+   */
+  readonly place?: string;
   /** Marks every process of the job, as the variable `SUBLET_PROCESS_TAG` of its environment. */
   readonly tag: string;
 }
@@ -88,8 +93,11 @@ export interface Processes {
   wait(ref: ProcessRef): Promise<Exit>;
   /** Whether `ref` lives: same pid and, when known, same start time. A zombie counts as dead. */
   alive(ref: ProcessRef): Promise<boolean>;
-  /** TERM, `graceMs`, KILL to its group, then to every process with `tag`, until none is left. Repeatable. */
-  stop(ref: ProcessRef, tag: string | null, graceMs: number): Promise<void>;
+  /**
+   * TERM, `graceMs`, KILL to its group, then KILL to every process with `tag` and to those that stand in `place` (default:
+   * that of its start) and are no older than `ref`, until none is left. Repeatable.
+   */
+  stop(ref: ProcessRef, tag: string | null, graceMs: number, place?: string): Promise<void>;
   /** Run a helper to its end. Rejects with `failed` when it cannot start; a non-zero code is an answer. */
   exec(spec: ExecSpec): Promise<ExecResult>;
 }

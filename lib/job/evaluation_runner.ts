@@ -176,13 +176,13 @@ export class EvaluationRunner implements JobRunner {
     const parsed = evaluationJob.safeParse(value);
     if (!parsed.success) return { lost: invalid(parsed.error) };
     const place = new RunPlace(this.#site.home, parsed.data, control.lease);
-    await this.#stopLeft(held.handle, await place.tag());
+    await this.#stopLeft(held.handle, await place.tag(), place.root);
     await this.#discard(parsed.data, place);
     return { lost: "its worker started again while the evaluation ran" };
   }
 
   /** Stop what an earlier process of this worker started: the group whose leader is known, and all with the tag. */
-  async #stopLeft(handle: JobHandle | null, tag: string | null): Promise<void> {
+  async #stopLeft(handle: JobHandle | null, tag: string | null, place: string): Promise<void> {
     const { processes } = this.#site;
     let leader: ProcessRef | null = null;
     if (handle !== null && "pgid" in handle && handle.start_time !== null) {
@@ -190,8 +190,7 @@ export class EvaluationRunner implements JobRunner {
       // A pid may be somebody else's by now.
       if (await processes.alive(ref)) leader = ref;
     }
-    if (leader === null && tag === null) return;
-    await processes.stop(leader ?? NO_PROCESS, tag, this.#graceMs);
+    await processes.stop(leader ?? NO_PROCESS, tag, this.#graceMs, place);
   }
 
   async cleanup(value: unknown, lease: number): Promise<void> {
@@ -204,10 +203,11 @@ export class EvaluationRunner implements JobRunner {
   }
 
   async stopLeft(): Promise<void> {
-    const { processes, log } = this.#site;
-    await Promise.all((await this.#left.all()).map(async ({ lease, tag }) => {
+    const { processes, log, home } = this.#site;
+    await Promise.all((await this.#left.all()).map(async ({ lease, tag, place }) => {
       try {
-        await processes.stop(NO_PROCESS, tag, this.#graceMs);
+        const { root } = new RunPlace(home, { place }, lease);
+        await processes.stop(NO_PROCESS, tag, this.#graceMs, root);
       } catch (error) {
         log.event("evaluation.left_running", { lease, error: messageOf(error) });
       }

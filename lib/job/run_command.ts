@@ -13,6 +13,8 @@ export interface Command {
   readonly stdout: string;
   readonly stderr: string;
   readonly tag: string;
+  /** The job's directory: processes that stand in it are its. */
+  readonly place: string;
   /** Seconds from its start. */
   readonly timeout: number;
   /** Milliseconds between TERM and KILL. */
@@ -50,8 +52,8 @@ export async function runCommand(
   command: Command,
 ): Promise<Ended> {
   const begin = site.clock.monotonic();
-  const { argv, cwd, env, stdout, stderr, tag } = command;
-  const process = await site.processes.start({ argv, cwd, env, stdout, stderr, tag });
+  const { argv, cwd, env, stdout, stderr, tag, place } = command;
+  const process = await site.processes.start({ argv, cwd, env, stdout, stderr, tag, place });
   const exited = site.processes.wait(process);
   const started = control.started({ pgid: process.pid, start_time: process.startTime }, null);
   const over = new AbortController();
@@ -102,7 +104,7 @@ function firstEnding(
 async function stopAll(site: Site, process: ProcessRef, command: Command): Promise<void> {
   for (let attempt = 1;; attempt++) {
     try {
-      return await site.processes.stop(process, command.tag, command.graceMs);
+      return await site.processes.stop(process, command.tag, command.graceMs, command.place);
     } catch (error) {
       site.log.event("job.stop_failed", { pid: process.pid, attempt, error: messageOf(error) });
       if (attempt < STOP_TRIES) await site.clock.sleep(1000);

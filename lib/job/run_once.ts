@@ -121,6 +121,7 @@ async function execute(
       stdout: join(place.root, files.stdout),
       stderr: join(place.root, files.stderr),
       tag,
+      place: place.root,
       timeout: job.timeout,
       graceMs,
       maxOutput: logs.stopBytes,

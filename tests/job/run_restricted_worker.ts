@@ -35,7 +35,7 @@ const processes: Processes = {
   start: (spec) => ask("start", [spec]),
   wait: (ref) => ask("wait", [ref]),
   alive: (ref) => ask("alive", [ref]),
-  stop: (ref, tag, graceMs) => ask("stop", [ref, tag, graceMs]),
+  stop: (ref, tag, graceMs, place) => ask("stop", [ref, tag, graceMs, place]),
   exec: (spec) => ask("exec", [spec]),
 };
 

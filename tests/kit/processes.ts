@@ -37,8 +37,8 @@ export class TestProcesses implements Processes {
     return this.#real.alive(ref);
   }
 
-  stop(ref: ProcessRef, tag: string | null, graceMs: number): Promise<void> {
-    return this.#real.stop(ref, tag, graceMs);
+  stop(ref: ProcessRef, tag: string | null, graceMs: number, place?: string): Promise<void> {
+    return this.#real.stop(ref, tag, graceMs, place);
   }
 
   exec(spec: ExecSpec): Promise<ExecResult> {

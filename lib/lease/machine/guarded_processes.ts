@@ -1,6 +1,6 @@
 /** @module What a supervisor does for its Web Worker, and what it refuses. */
 
-import { basename, dirname, isAbsolute } from "node:path";
+import { basename, dirname, isAbsolute, resolve } from "node:path";
 import {
   type ExecResult,
   type ExecSpec,
@@ -34,6 +34,7 @@ export class GuardedProcesses implements Processes {
     await this.#beneath(spec.cwd, "the directory of a job");
     await this.#newFile(spec.stdout, "the output of a job");
     await this.#newFile(spec.stderr, "the output of a job");
+    this.#place(spec.place);
     const ref = await this.#processes.start(spec);
     this.#running.set(ref.pid, { ref, tag: spec.tag });
     return ref;
@@ -47,14 +48,20 @@ export class GuardedProcesses implements Processes {
     return await this.#processes.alive(ref);
   }
 
-  async stop(ref: ProcessRef, tag: string | null, graceMs: number): Promise<void> {
+  async stop(
+    ref: ProcessRef,
+    tag: string | null,
+    graceMs: number,
+    place?: string,
+  ): Promise<void> {
+    this.#place(place);
     const own = this.#running.get(ref.pid);
     const mine = own !== undefined && own.ref.startTime === ref.startTime;
     // Left by an earlier process of this worker: it must at least be some worker's job.
     if (!mine && await this.#processes.alive(ref) && !await isOfJob(ref.pid)) {
       throw new SubletError("permission_denied", `process ${ref.pid} is no job of a worker`);
     }
-    await this.#processes.stop(ref, tag, graceMs);
+    await this.#processes.stop(ref, tag, graceMs, place);
     if (mine) this.#running.delete(ref.pid);
   }
 
@@ -80,6 +87,22 @@ export class GuardedProcesses implements Processes {
   async stopAll(): Promise<void> {
     const left = [...this.#running.values()];
     await Promise.allSettled(left.map(({ ref, tag }) => this.#processes.stop(ref, tag, 0)));
+  }
+
+  /**
+   * `place` is a lease's directory in the home, which need not be there any more. By its text alone: what stands in a
+   * directory is told by its real path, and a real path beneath the home is no link out of it.
+   */
+  #place(place: string | undefined): void {
+    if (place === undefined) return;
+    const named = place.startsWith(`${this.#home}/`) && resolve(place) === place;
+    if (named && /\/lease-[1-9]\d{0,15}$/.test(place)) return;
+    throw new SubletError(
+      "unsafe_path",
+      `the place of a job, ${
+        JSON.stringify(place)
+      }, is refused: it is no lease's directory in the worker's home`,
+    );
   }
 
   /** `path` exists, and is in the home once every link in it is followed. */

@@ -1,6 +1,10 @@
-/** @module Stopping what a job started, until nothing of it is left: its group, and everything with its tag. */
+/**
+ * @module Stopping what a job started, until nothing of it is left: its group, everything with its tag, and everything
+ * that stands in its directory.
+ */
 
 import { SubletError } from "../../home/mod.ts";
+import { standingIn } from "./process_place.ts";
 import { groupMembers, tagged } from "./process_table.ts";
 
 /** What to stop. */
@@ -10,6 +14,10 @@ export interface Stop {
   /** Whether the group's leader, a child of ours, has ended. */
   readonly leaderEnded: () => boolean;
   readonly tag: string | null;
+  /** The job's directory, absolute and without links: whoever stands in it is the job's. Null: that says nothing. */
+  readonly place: string | null;
+  /** When the job started, seconds since 1970, when that is known: who is older is none of it. */
+  readonly since: number | null;
   /** Between TERM and KILL, milliseconds. */
   readonly graceMs: number;
 }
@@ -21,8 +29,8 @@ const LOOKS = 3;
 const KILL_MS = 10_000;
 
 /**
- * TERM, the grace, KILL to the group; then KILL to all that carry the tag: the pids of those. Throws `failed` when
- * something stays.
+ * TERM, the grace, KILL to the group; then KILL to all that carry the tag or stand in the place: the pids of those.
+ * Throws `failed` when something stays.
  */
 export async function stopProcesses(stop: Stop): Promise<number[]> {
   const strays = new Set<number>();
@@ -36,7 +44,7 @@ export async function stopProcesses(stop: Stop): Promise<number[]> {
   while (true) {
     const groupLeft = await groupLives(stop);
     if (groupLeft && stop.group !== null) signal(-stop.group, "SIGKILL");
-    const left = stop.tag === null ? [] : await killTagged(stop.tag, end);
+    const left = await killStrays(stop, end);
     // What hides from one look (a child started as its parent was looked at) shows in the next.
     if (left.length > 0) wanted = LOOKS;
     for (const pid of left) strays.add(pid);
@@ -65,15 +73,24 @@ async function groupLives({ group, leaderEnded }: Stop): Promise<boolean> {
   return (await groupMembers(group)).length > 0;
 }
 
-/** KILL everything with `tag`; stopped first, all of it, so that nothing starts more meanwhile. Who was there. */
-async function killTagged(tag: string, end: number): Promise<number[]> {
+/** Everything with the tag, or in the place. */
+async function straysOf({ tag, place, since }: Stop): Promise<number[]> {
+  const [carrying, standing] = await Promise.all([
+    tag === null ? [] : tagged(tag),
+    place === null ? [] : standingIn(place, since),
+  ]);
+  return [...new Set([...carrying, ...standing])];
+}
+
+/** KILL all strays; stopped first, all of them, so that nothing starts more meanwhile. Who was there. */
+async function killStrays(stop: Stop, end: number): Promise<number[]> {
   const found = new Set<number>();
-  for (let fresh = await tagged(tag); fresh.length > 0 && performance.now() < end;) {
+  for (let fresh = await straysOf(stop); fresh.length > 0 && performance.now() < end;) {
     for (const pid of fresh) {
       found.add(pid);
       signal(pid, "SIGSTOP");
     }
-    fresh = (await tagged(tag)).filter((pid) => !found.has(pid));
+    fresh = (await straysOf(stop)).filter((pid) => !found.has(pid));
   }
   for (const pid of found) signal(pid, "SIGKILL");
   return [...found];

@@ -21,15 +21,19 @@ export interface Process {
 
 /** What the kernel counts `starttime` in for user space: 100 a second on every Linux of today. */
 const TICKS = 100;
-const LINUX = Deno.build.os === "linux";
+export const LINUX = Deno.build.os === "linux";
 const latin1 = new TextDecoder("latin1");
 
 /** The stdout of a helper, whatever it exits with. */
-async function ask(program: string, ...args: string[]): Promise<string> {
+export async function ask(program: string, ...args: string[]): Promise<string> {
   const command = new Deno.Command(program, {
     args,
     clearEnv: true,
-    env: { PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", LC_ALL: "C" },
+    env: {
+      PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+      LC_ALL: "C",
+      QUOTING_STYLE: "escape",
+    },
     stdin: "null",
     stderr: "null",
   });

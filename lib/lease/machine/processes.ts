@@ -37,6 +37,7 @@ const REMEMBERED = 256;
 interface Child {
   readonly ref: ProcessRef;
   readonly exit: Promise<Exit>;
+  readonly place: string | null;
   ended: boolean;
 }
 
@@ -68,6 +69,7 @@ class SystemProcesses implements Processes {
         child.ended = true;
         return { code: signal === null ? code : null, signal };
       }),
+      place: spec.place ?? null,
       ended: false,
     };
     this.#children.delete(pid);
@@ -92,7 +94,12 @@ class SystemProcesses implements Processes {
     return Math.abs(found.startTime - ref.startTime) <= SAME_START_SECONDS;
   }
 
-  async stop(ref: ProcessRef, tag: string | null, graceMs: number): Promise<void> {
+  async stop(
+    ref: ProcessRef,
+    tag: string | null,
+    graceMs: number,
+    place?: string,
+  ): Promise<void> {
     if (tag !== null) checkTag(tag);
     const child = this.#own(ref);
     const strays = await stopProcesses({
@@ -100,6 +107,8 @@ class SystemProcesses implements Processes {
       // Nobody tells us when a process ends that we did not start: it takes a closer look each time.
       leaderEnded: () => child?.ended ?? true,
       tag,
+      place: place ?? child?.place ?? null,
+      since: ref.startTime,
       graceMs,
     });
     if (strays.length > 0) this.#log.event("job.left_processes", { pid: ref.pid, strays });

@@ -29,10 +29,23 @@ const ref = z.object({ pid: z.int().positive(), startTime: z.number().nullable()
 
 /** The arguments of each call, by name. */
 const calls = {
-  start: z.object({ argv, cwd: text, env, stdout: text, stderr: text, tag: text }),
+  start: z.object({
+    argv,
+    cwd: text,
+    env,
+    stdout: text,
+    stderr: text,
+    tag: text,
+    place: text.optional(),
+  }),
   wait: z.object({ ref }),
   alive: z.object({ ref }),
-  stop: z.object({ ref, tag: text.nullable(), graceMs: z.number().min(0).max(600_000) }),
+  stop: z.object({
+    ref,
+    tag: text.nullable(),
+    graceMs: z.number().min(0).max(600_000),
+    place: text.optional(),
+  }),
   exec: z.object({
     argv,
     cwd: text,
@@ -116,17 +129,17 @@ export async function answerCall(
 ): Promise<unknown> {
   switch (call) {
     case "start":
-      return await processes.start(judged(calls.start, args));
+      // Absent and undefined are the same here, which the type of the port tells apart.
+      return await processes.start(judged(calls.start, args) as StartSpec);
     case "wait":
       return await processes.wait(judged(calls.wait, args).ref);
     case "alive":
       return await processes.alive(judged(calls.alive, args).ref);
     case "stop": {
-      const { ref, tag, graceMs } = judged(calls.stop, args);
-      return await processes.stop(ref, tag, graceMs);
+      const { ref, tag, graceMs, place } = judged(calls.stop, args);
+      return await processes.stop(ref, tag, graceMs, place);
     }
     case "exec":
-      // Absent and undefined are the same here, which the type of the port tells apart.
       return await processes.exec(judged(calls.exec, args) as ExecSpec);
     case "sample":
       return await sample();
@@ -176,8 +189,8 @@ export class SupervisorClient implements Processes {
     return this.#ask("alive", { ref });
   }
 
-  stop(ref: ProcessRef, tag: string | null, graceMs: number): Promise<void> {
-    return this.#ask("stop", { ref, tag, graceMs });
+  stop(ref: ProcessRef, tag: string | null, graceMs: number, place?: string): Promise<void> {
+    return this.#ask("stop", { ref, tag, graceMs, place });
   }
 
   exec(spec: ExecSpec): Promise<ExecResult> {
