@@ -1,6 +1,6 @@
 /** @module Two kinds of job on the server, which write down what they are told, in the transaction that makes it so. */
 
-import { z } from "zod";
+import * as z from "zod";
 import type { Cid } from "../../lib/cas/mod.ts";
 import { SubletError } from "../../lib/home/mod.ts";
 import { filesByPath } from "../../lib/job/mod.ts";

@@ -42,6 +42,8 @@ export class Network {
   /** Machines that cannot be heard by the server, and that cannot hear it. */
   readonly mute = new Set<string>();
   readonly deaf = new Set<string>();
+  /** Sees every answer that a process gets. */
+  onAnswer: (process: Process, call: string, reply: NonNullable<Reply>) => void = () => {};
   /** Where requests go. */
   deliver: (delivery: Delivery, reply: (reply: Reply) => void) => void = (_, reply) => reply(null);
 
@@ -99,7 +101,12 @@ class SimClient implements HttpClient {
           process.await(`after ${call}`);
           if (!process.alive) return;
           if (reply === null) fail("the connection was reset");
-          else end(() => resolve(responseOf(reply)));
+          else {
+            end(() => {
+              this.#network.onAnswer(process, call, reply);
+              resolve(responseOf(reply));
+            });
+          }
         }));
     });
   }

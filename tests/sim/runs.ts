@@ -24,6 +24,8 @@ export class Runs {
   /** Clocks differ by more than leases can bear. */
   lax = false;
   count = 0;
+  /** Sees every run that ends. */
+  onEnd: (run: Run) => void = () => {};
 
   constructor(readonly world: World) {}
 
@@ -41,6 +43,7 @@ export class Runs {
     const runs = this.#byKey.get(run.key);
     if (!runs?.has(run)) return;
     this.check(run.key);
+    this.onEnd(run);
     runs.delete(run);
     if (runs.size === 0) this.#byKey.delete(run.key);
   }

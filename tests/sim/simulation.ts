@@ -24,6 +24,8 @@ export const POOLS = {
   gpu: { agents: 0, evaluations: 1 },
 };
 export const TIMING: Timing = { renew: 10, grace: 50, toleration: 300 };
+/** The first byte of a JSON object: a proxy's page has another. */
+const BRACE = 0x7b;
 const START_WALL = 1_790_000_000_000;
 
 /** What is simulated. */
@@ -103,6 +105,14 @@ export class Simulation implements AsyncDisposable {
         }
       },
     });
+    sim.runs.onEnd = (run) => sim.watch.ended(run);
+    sim.network.onAnswer = (process, call, { status, body }) => {
+      if (call !== "heartbeat" || status !== 200 || body[0] !== BRACE) return;
+      const said: Record<string, string> = JSON.parse(new TextDecoder().decode(body));
+      const stale = Object.keys(said).filter((lease) => said[lease] === "stale").map(Number);
+      const worker = sim.workers.find((each) => each.process === process);
+      if (stale.length > 0 && worker !== undefined) sim.watch.heard(worker, stale);
+    };
     sim.network.deliver = (delivery, reply) => sim.server.deliver(delivery, reply);
     sim.server.startIn(0);
     return sim;

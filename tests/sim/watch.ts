@@ -5,6 +5,8 @@ import type { Changes } from "./feed.ts";
 import type { Machine } from "./machine.ts";
 import { isOpen, type Model } from "./model.ts";
 import type { Delivery } from "./network.ts";
+import type { Run } from "./runs.ts";
+import type { SimWorker } from "./worker.ts";
 import type { World } from "./world.ts";
 
 /** A request, parsed as far as the rules need it. */
@@ -82,6 +84,36 @@ export class Watch {
     }
   }
 
+  /**
+   * A run that ends must have been renewed lately: the guard looks every second, and a job takes five to stop. The
+   * worker counts from when it sent a call, which is before the server answered it.
+   */
+  ended({ lease, machine }: Run): void {
+    const { now } = this.world;
+    const renewed = this.#renewed.get(lease);
+    if (renewed === undefined || machine.still !== null || machine.wokeAt > renewed) return;
+    const { renew, toleration } = this.timing;
+    const most = ((toleration - 2 * renew) * 1000 + 1_000 + 5_000) / machine.rate + 1;
+    if (now - renewed <= most) return;
+    this.world.broken(
+      "a worker stops what was not renewed",
+      `lease ${lease} ran on ${machine.name} for ${(now - renewed) / 1000} s after it was renewed`,
+    );
+  }
+
+  /** `worker` hears that leases are stale: it stops their jobs. */
+  heard(worker: SimWorker, leases: readonly number[]): void {
+    const { process, machine } = worker;
+    const { now } = this.world;
+    this.world.at(now + 6_500, () => {
+      if (worker.process !== process || machine.still !== null || machine.wokeAt > now) return;
+      const left = leases.filter((lease) => worker.running.includes(lease));
+      if (left.length > 0) {
+        this.world.broken("a stale lease's job stops", `${machine.name} still runs ${left}`);
+      }
+    });
+  }
+
   #checkExpiry(lease: number): void {
     const { now } = this.world;
     const least = this.timing.toleration * 1000 / this.server().rate - 1;
@@ -123,6 +155,9 @@ export class Watch {
     const heard = ["register", "acquire", "heartbeat"].includes(asked.call);
     if (incarnation !== undefined && heard) this.#heard.set(incarnation, this.world.now);
     const answer = status === 204 ? null : JSON.parse(new TextDecoder().decode(body));
+    if (asked.call === "register") {
+      for (const { lease } of answer.held) this.#renewed.set(lease, this.world.now);
+    }
     if (asked.call === "heartbeat") {
       for (const [lease, said] of Object.entries(answer)) {
         if (said === "stale") continue;
