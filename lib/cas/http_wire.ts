@@ -1,6 +1,6 @@
 /** @module What the store's HTTP service and its client say to each other, beyond blobs. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { isCid } from "./cid.ts";
 import type { Cid } from "./contract.ts";
 

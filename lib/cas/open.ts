@@ -1,7 +1,7 @@
 /** @module Opens the store that `[plugins.cas]` names. */
 
 import { isAbsolute, join } from "node:path";
-import { z } from "zod";
+import * as z from "zod";
 import { nearest, parseTable, SubletError } from "../home/mod.ts";
 import type { HttpClient } from "../net/mod.ts";
 import type { Cas } from "./contract.ts";

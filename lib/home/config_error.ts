@@ -1,6 +1,6 @@
 /** @module The mistakes of a configuration, each one line that names the key, the value, the rule and where it is. */
 
-import type { z } from "zod";
+import type * as z from "zod";
 import { SubletError } from "./errors.ts";
 import { nearest } from "./nearest.ts";
 import { keysAt } from "./zod_walk.ts";

@@ -1,6 +1,6 @@
 /** @module The tables of `config.toml` and the rules of their keys. Keys are those of the file. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { addressOf } from "./address.ts";
 
 function number(rule: string, test: (value: number) => boolean) {

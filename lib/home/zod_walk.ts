@@ -1,6 +1,6 @@
 /** @module Looking into a zod schema: the keys of a table in it, and text read as the type that it expects. */
 
-import { z } from "zod";
+import * as z from "zod";
 
 /** A text of the environment, whose type only the schema knows. */
 export class EnvText {

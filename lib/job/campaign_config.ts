@@ -5,7 +5,7 @@
  * are taken and kept, and have no meaning here yet: {@linkcode ACCEPTED_KEYS}, {@linkcode ACCEPTED_PLUGINS}.
  */
 
-import { z } from "zod";
+import * as z from "zod";
 import { unsafeReason } from "../home/mod.ts";
 import { gitTable } from "../vcs/mod.ts";
 

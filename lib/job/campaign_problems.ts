@@ -1,6 +1,6 @@
 /** @module The mistakes of a campaign's file as lines: the key, the value, the rule and the file. */
 
-import type { z } from "zod";
+import type * as z from "zod";
 import { nearest } from "../home/mod.ts";
 
 type Issue = z.core.$ZodIssue;

@@ -3,7 +3,7 @@
  * fields are ignored, so both sides may add some.
  */
 
-import { z } from "zod";
+import * as z from "zod";
 import { safeRelative } from "../home/mod.ts";
 import { type Cid, parseCid } from "../cas/mod.ts";
 

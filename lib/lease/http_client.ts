@@ -1,6 +1,6 @@
 /** @module The calls of a worker over HTTP: `POST /v1/executor/<call>` of worker protocol 7. */
 
-import type { z } from "zod";
+import type * as z from "zod";
 import { messageOf, SubletError } from "../home/mod.ts";
 import type { JobHandle, Report } from "../job/mod.ts";
 import type { Cid } from "../cas/mod.ts";

@@ -3,7 +3,7 @@
  * worker looks at the lanes that it fits instead of at every job.
  */
 
-import { z } from "zod";
+import * as z from "zod";
 import { SubletError } from "../home/mod.ts";
 import type { Submission } from "./kind.ts";
 

@@ -1,6 +1,6 @@
 /** @module The rows of workers: read into memory, made anew for a worker that was forgotten, written down now and then. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { SubletError } from "../home/mod.ts";
 import type { Row, Tx } from "../store/mod.ts";
 import type { Core } from "./core.ts";

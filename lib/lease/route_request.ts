@@ -1,7 +1,7 @@
 /** @module Reading a worker's request: who it is, and a body within bounds and of the right shape; and refusals. */
 
 import type { Context } from "hono";
-import { z } from "zod";
+import * as z from "zod";
 import { isError, SubletError } from "../home/mod.ts";
 import { checkAccess, issueText, type NetEnv, readJson, toResponse } from "../net/mod.ts";
 import type { WorkerCaller } from "./member.ts";

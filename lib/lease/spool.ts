@@ -3,7 +3,7 @@
  * and goes once the server accepted or refused it, whichever process of the worker that takes.
  */
 
-import { z } from "zod";
+import * as z from "zod";
 import { SubletError, unsafeReason } from "../home/mod.ts";
 import type { Report } from "../job/mod.ts";
 

@@ -3,7 +3,7 @@
  * 204 without a body is success with no content, and a long-poll that ran out.
  */
 
-import { z } from "zod";
+import * as z from "zod";
 import { cidText, revision } from "../job/mod.ts";
 
 /** A worker of ours with less free disk than this, bytes, asks for no job. */

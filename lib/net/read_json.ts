@@ -1,6 +1,6 @@
 /** @module Reading the JSON body of a request, bounded and checked. */
 
-import type { z } from "zod";
+import type * as z from "zod";
 import { messageOf, SubletError } from "../home/mod.ts";
 
 /** Mistakes of a body that its refusal names. */

@@ -1,6 +1,6 @@
 /** @module The `git` provider: repositories of record as they are, and replicas of them on workers. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { SubletError } from "../home/mod.ts";
 import type { Check, Repository, Table, Vcs } from "./contract.ts";
 import type { Tolerance } from "./fitness.ts";

@@ -1,6 +1,6 @@
 /** @module The API's routes of campaigns. */
 
-import { z } from "zod";
+import * as z from "zod";
 import type { Campaign, Evaluations } from "../job/mod.ts";
 import { name, type Route, route } from "./route.ts";
 import { DEFAULT_LIMIT, evaluationState, next, nextOf, page, time } from "./schemas.ts";

@@ -1,6 +1,6 @@
 /** @module The API's routes of jobs. */
 
-import { z } from "zod";
+import * as z from "zod";
 import type { Evaluations } from "../job/mod.ts";
 import { campaignRef } from "./campaign_routes.ts";
 import type { ApiEngine } from "./engine_port.ts";

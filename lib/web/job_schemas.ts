@@ -1,6 +1,6 @@
 /** @module The JSON of jobs. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { name } from "./route.ts";
 import { evaluation, next, time } from "./schemas.ts";
 

@@ -1,6 +1,6 @@
 /** @module The API's routes of limits: what operators set over the config while the server runs. */
 
-import { z } from "zod";
+import * as z from "zod";
 import type { Limits, LimitView } from "../lease/mod.ts";
 import { name, type Route, route } from "./route.ts";
 import { time } from "./schemas.ts";

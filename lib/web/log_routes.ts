@@ -1,6 +1,6 @@
 /** @module The API's routes of log files: what a job left, from the CAS, by the addresses of its report. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { type Cas, parseCid } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
 import type { Evaluations } from "../job/mod.ts";

@@ -1,7 +1,7 @@
 /** @module Serving routes with Hono: access, the checks of what comes in, and the answer. */
 
 import type { Hono, MiddlewareHandler } from "hono";
-import type { z } from "zod";
+import type * as z from "zod";
 import { SubletError } from "../home/mod.ts";
 import { issueText, type NetEnv, readJson, requireAccess } from "../net/mod.ts";
 import { type ApiContext, Raw, type Route } from "./route.ts";

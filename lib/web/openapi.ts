@@ -1,6 +1,6 @@
 /** @module The API's document: OpenAPI 3.1, from the routes that are served. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { name, named, type Route } from "./route.ts";
 
 /** The body of every refusal. */

@@ -1,7 +1,7 @@
 /** @module A route of the HTTP API as data: what it takes, what it answers, who may call it. Routes serve and document. */
 
 import type { Context } from "hono";
-import { z } from "zod";
+import * as z from "zod";
 import type { Access, Caller, NetEnv } from "../net/mod.ts";
 
 /** JSON schemas with a name of their own in the API's document. */

@@ -1,6 +1,6 @@
 /** @module Parts of requests and answers that several routes share. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { name } from "./route.ts";
 
 /** The most items of a list's page. */

@@ -1,6 +1,6 @@
 /** @module The API's routes of the server itself: whether it lives, and how it stands. */
 
-import { z } from "zod";
+import * as z from "zod";
 import type { Clock } from "../home/mod.ts";
 import type { Limits } from "../lease/mod.ts";
 import type { ApiEngine } from "./engine_port.ts";

@@ -1,6 +1,6 @@
 /** @module The API's routes of tokens. */
 
-import { z } from "zod";
+import * as z from "zod";
 import type { Tokens } from "../net/mod.ts";
 import { name, type Route, route } from "./route.ts";
 import { time } from "./schemas.ts";

@@ -1,6 +1,6 @@
 /** @module The API's routes of workers and pools. */
 
-import { z } from "zod";
+import * as z from "zod";
 import type { PoolView, WorkerView } from "../lease/mod.ts";
 import type { ApiEngine } from "./engine_port.ts";
 import { name, type Route, route } from "./route.ts";

@@ -1,6 +1,6 @@
 /** @module A lease engine with a fake kind of job, on a virtual clock, and workers that call it directly. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { type Cas, type Cid, cidOf, openMemory } from "../../lib/cas/mod.ts";
 import { type Ids, type Log, SubletError } from "../../lib/home/mod.ts";
 import { filesByPath } from "../../lib/job/mod.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Hono } from "hono";
-import { z } from "zod";
+import * as z from "zod";
 import { type Clock, nullLog, SubletError, systemClock } from "../../lib/home/mod.ts";
 import {
   type Access,

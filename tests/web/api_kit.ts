@@ -1,7 +1,7 @@
 /** @module The API over a real database, engine and git repository, with a worker that is driven by hand. */
 
 import assert from "node:assert/strict";
-import { z } from "zod";
+import * as z from "zod";
 import type { Hono } from "hono";
 import { cidOf } from "../../lib/cas/mod.ts";
 import { nullLog, systemClock, systemIds } from "../../lib/home/mod.ts";

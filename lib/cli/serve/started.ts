@@ -1,6 +1,6 @@
 /** @module How a home's server was started, kept beside its pid, so that a restart starts it the same way. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { type HomePaths, isLoopback, parseAddress } from "../../home/mod.ts";
 
 const started = z.object({

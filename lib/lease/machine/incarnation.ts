@@ -4,7 +4,7 @@
  */
 
 import { createHash } from "node:crypto";
-import { z } from "zod";
+import * as z from "zod";
 import {
   type Ids,
   isError,
