@@ -23,6 +23,7 @@ export function addEval(root: Command): void {
     .option("--against <revision>", "measure this revision beside each, in pairs, and compare")
     .option("--pool <pool>", "only on workers of this pool")
     .option("--priority <n>", "higher goes first", integer(-1000, 1000))
+    .option("--dedup <key>", "names this request: asked again, it measures nothing twice")
     .option("--no-wait", "print the queued evaluations and leave")
     .option("--json", "print one JSON line for each evaluation")
     .addHelpText(
@@ -44,6 +45,7 @@ export function addEval(root: Command): void {
           ...(options.against === undefined ? {} : { against: options.against }),
           ...(options.pool === undefined ? {} : { pool: options.pool }),
           ...(options.priority === undefined ? {} : { priority: options.priority }),
+          ...(options.dedup === undefined ? {} : { dedup: options.dedup }),
         },
       );
       if (!options.wait) {

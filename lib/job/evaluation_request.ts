@@ -31,6 +31,8 @@ export interface EvaluationRequest {
   readonly pool?: string;
   /** Higher goes first. Default 0. */
   readonly priority?: number;
+  /** Names the request within its campaign: asked again, it makes nothing more. */
+  readonly dedup?: string;
 }
 
 /** A version to measure. */

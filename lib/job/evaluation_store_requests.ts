@@ -19,6 +19,8 @@ export interface NewEvaluation {
   readonly repeats: number;
   readonly pool: string | null;
   readonly priority: number;
+  /** Names the request that it is of. */
+  readonly dedup?: string | null;
 }
 
 /** An evaluation that has no job yet. */
@@ -41,8 +43,8 @@ export async function insertEvaluation(
   const row = await tx.get<Row & { id: number }>(
     `INSERT INTO evaluations
        (campaign, candidate, bar, evaluator, bar_evaluator, repeats, required, pool, priority,
-        requested_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+        dedup, requested_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
     [
       campaign,
       candidate.id,
@@ -53,6 +55,7 @@ export async function insertEvaluation(
       JSON.stringify(wanted.required),
       pool,
       priority,
+      wanted.dedup ?? null,
       now,
     ],
   );
@@ -60,6 +63,40 @@ export async function insertEvaluation(
   const text = JSON.stringify(jobOf(row.id, wanted));
   await tx.run("UPDATE evaluations SET job_text = ? WHERE id = ?", [text, row.id]);
   return { id: row.id, campaign, pool, priority, text };
+}
+
+/**
+ * The evaluations of the request that `dedup` names in a campaign, in the order in which they were asked for; none when
+ * there was no such request. Throws `conflict` when it asked for others than `candidates` beside `bar`.
+ */
+export async function requestedBefore(
+  tx: Tx,
+  campaign: number,
+  dedup: string,
+  asked: {
+    readonly candidates: readonly number[];
+    readonly bar: number | null;
+    readonly repeats: number;
+  },
+): Promise<number[]> {
+  const rows = await tx.all<
+    Row & { id: number; candidate: number; bar: number | null; repeats: number }
+  >(
+    `SELECT id, candidate, bar, repeats FROM evaluations WHERE campaign = ? AND dedup = ?
+     ORDER BY id`,
+    [campaign, dedup],
+  );
+  const same = rows.length === asked.candidates.length &&
+    rows.every(({ candidate, bar, repeats }, index) =>
+      candidate === asked.candidates[index] && bar === asked.bar && repeats === asked.repeats
+    );
+  if (rows.length === 0 || same) return rows.map(({ id }) => id);
+  throw new SubletError(
+    "conflict",
+    `the request ${
+      JSON.stringify(dedup)
+    } asked for something else before: give this one another key`,
+  );
 }
 
 /** The job of an evaluation, in the shape that piloop 0.3.1's workers take too. */

@@ -34,7 +34,11 @@ import {
   listEvaluations,
   readEvaluation,
 } from "./evaluation_store.ts";
-import { insertEvaluation, type Unsubmitted } from "./evaluation_store_requests.ts";
+import {
+  insertEvaluation,
+  requestedBefore,
+  type Unsubmitted,
+} from "./evaluation_store_requests.ts";
 import { Waiters } from "./evaluation_waiters.ts";
 
 /** How long until what the store kept from being queued is tried again, milliseconds. */
@@ -143,15 +147,20 @@ export class Evaluations {
     return await this.#deps.db.read((tx) => countEvaluations(tx, campaign));
   }
 
-  /** Ask for evaluations: one row and one job for each revision, in their order. */
+  /**
+   * Ask for evaluations: one row and one job for each revision, in their order. A request that was made before under
+   * its `dedup` key gets what that one made. Throws `conflict` when that asked for something else.
+   */
   async request(ref: CampaignRef, request: EvaluationRequest): Promise<Evaluation[]> {
     const campaign = await this.campaign(ref);
     const prepared = await this.#preparer.prepare(campaign, request);
-    const rows = await this.#deps.db.write((tx) => this.#insert(tx, campaign, request, prepared));
+    const { ids, rows } = await this.#deps.db.write((tx) =>
+      this.#insert(tx, campaign, request, prepared)
+    );
     await this.#submitter.submit(rows);
     return await this.#deps.db.read(async (tx) => {
       const evaluations: Evaluation[] = [];
-      for (const { id } of rows) evaluations.push(await known(tx, id));
+      for (const id of ids) evaluations.push(await known(tx, id));
       return evaluations;
     });
   }
@@ -223,19 +232,29 @@ export class Evaluations {
     campaign: Campaign,
     request: EvaluationRequest,
     { candidates, bar, repeats }: PreparedRequest,
-  ): Promise<Unsubmitted[]> {
+  ): Promise<{ ids: readonly number[]; rows: readonly Unsubmitted[] }> {
     const { config } = campaign;
     const side = async ({ version, artifact }: Measured) => ({
       candidate: await candidateOf(tx, campaign.id, version.revision, version.subject),
       artifact,
     });
     const against = bar === null ? null : await side(bar);
+    const sides = [];
+    for (const measured of candidates) sides.push({ measured, side: await side(measured) });
+    if (request.dedup !== undefined) {
+      const ids = await requestedBefore(tx, campaign.id, request.dedup, {
+        candidates: sides.map(({ side }) => side.candidate.id),
+        bar: against?.candidate.id ?? null,
+        repeats,
+      });
+      if (ids.length > 0) return { ids, rows: [] };
+    }
     const rows: Unsubmitted[] = [];
-    for (const measured of candidates) {
+    for (const { measured, side } of sides) {
       rows.push(
         await insertEvaluation(tx, {
           campaign: campaign.id,
-          ...await side(measured),
+          ...side,
           bar: against,
           evaluator: measured.evaluator,
           barEvaluator: bar?.evaluator ?? null,
@@ -245,10 +264,11 @@ export class Evaluations {
           repeats,
           pool: request.pool ?? null,
           priority: request.priority ?? 0,
+          dedup: request.dedup ?? null,
         }, this.#deps.clock.now()),
       );
     }
-    return rows;
+    return { ids: rows.map(({ id }) => id), rows };
   }
 
   async #root(path: string): Promise<string> {

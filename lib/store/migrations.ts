@@ -12,6 +12,7 @@ const FILES: readonly string[] = [
   "0004_limits.sql",
   "0005_job_timeout.sql",
   "0006_worker_standing.sql",
+  "0007_evaluation_dedup.sql",
 ];
 
 /** One migration: its number counts from 1. */

@@ -41,6 +41,8 @@ const request = name(
     pool: z.string().min(1).max(64).optional().describe("Only on workers of this pool."),
     priority: z.int().min(-1_000_000).max(1_000_000).optional()
       .describe("Higher goes first. Default 0."),
+    dedup: z.string().min(1).max(200).optional()
+      .describe("Names the request in its campaign: asked again, it answers what the first made."),
   }),
 );
 
@@ -126,13 +128,14 @@ function refOf({ campaign, path }: z.output<typeof request>): CampaignRef {
 }
 
 function wantedOf(body: z.output<typeof request>): EvaluationRequest {
-  const { revisions, repeats, against, pool, priority } = body;
+  const { revisions, repeats, against, pool, priority, dedup } = body;
   return {
     revisions,
     ...(repeats === undefined ? {} : { repeats }),
     ...(against === undefined ? {} : { against }),
     ...(pool === undefined ? {} : { pool }),
     ...(priority === undefined ? {} : { priority }),
+    ...(dedup === undefined ? {} : { dedup }),
   };
 }
 

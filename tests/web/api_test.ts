@@ -414,3 +414,23 @@ Deno.test("GET /v1/jobs filters by campaign, by name or id, and by kind", async 
   assert.deepEqual(await keys("kind=agent"), []);
   assert.equal((await api.owner("GET", "/v1/jobs?campaign=nope")).json.code, "not_found");
 });
+
+Deno.test("a request that is made again under its dedup key makes nothing more", async () => {
+  await using api = await ApiKit.make();
+  await api.owner("POST", "/v1/campaigns", { path: api.kit.repo.path });
+  const ask = (more: object = {}) =>
+    api.owner("POST", "/v1/evaluations", {
+      campaign: "demo",
+      revisions: ["HEAD", "main"],
+      dedup: "nightly-1",
+      ...more,
+    });
+  const ids = ({ json }: { json: { evaluations: { evaluation: number }[] } }) =>
+    json.evaluations.map(({ evaluation }) => evaluation);
+  assert.deepEqual(ids(await ask()), [1, 2]);
+  assert.deepEqual(ids(await ask()), [1, 2]);
+  assert.deepEqual(ids(await ask({ dedup: "nightly-2" })), [3, 4]);
+  assert.equal((await ask({ revisions: ["HEAD"] })).json.code, "conflict");
+  assert.equal((await ask({ repeats: 3 })).json.code, "conflict");
+  assert.equal((await api.owner("GET", "/v1/jobs")).json.jobs.length, 4);
+});
