@@ -63,6 +63,8 @@ export class Tokens {
   readonly #clock: Clock;
   readonly #internal = new Map<string, Known>();
   #known: ReadonlyMap<string, Known> = new Map();
+  /** Good secrets that were brought since the tokens were last read: at most as many as there are tokens. */
+  readonly #seen = new Map<string, Known>();
   /** What {@linkcode #known} was read at: the database's version, and the count of our own changes. */
   #readAt: { version: number; changes: number } | null = null;
   #changes = 0;
@@ -131,16 +133,23 @@ export class Tokens {
 
   /** Whose token `secret` is, or null when it is unknown, revoked, expired, or not for this listener. */
   async verify(secret: string, peer: { readonly unix: boolean }): Promise<Caller | null> {
-    const hash = hashOf(secret);
     if (this.#isOld()) await this.#refresh();
+    const known = this.#seen.get(secret) ?? await this.#lookUp(secret);
+    if (known === undefined || (known.unixOnly && !peer.unix)) return null;
+    if (known.expiresAt !== null && known.expiresAt <= this.#clock.now()) return null;
+    return known.caller;
+  }
+
+  /** By hash, which costs more than all the rest of a verification: so what was found is remembered. */
+  async #lookUp(secret: string): Promise<Known | undefined> {
+    const hash = hashOf(secret);
     let known = this.#internal.get(hash) ?? this.#known.get(hash);
     if (known === undefined && this.#changedElsewhere()) {
       await this.#refresh();
       known = this.#known.get(hash);
     }
-    if (known === undefined || (known.unixOnly && !peer.unix)) return null;
-    if (known.expiresAt !== null && known.expiresAt <= this.#clock.now()) return null;
-    return known.caller;
+    if (known !== undefined) this.#seen.set(secret, known);
+    return known;
   }
 
   #isOld(): boolean {
@@ -168,6 +177,7 @@ export class Tokens {
       expiresAt: row.expires_at,
       unixOnly: false,
     }]));
+    this.#seen.clear();
     this.#readAt = readAt;
   }
 
