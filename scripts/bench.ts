@@ -1,7 +1,6 @@
 /**
  * @module Measure, and print a table: `deno task bench [NAME…]` with names of `cas`, `lease`, `scale`, `system`. A
- * benchmark is
- * never a test: nothing fails because a machine is slow.
+ * benchmark is never a test: nothing fails because a machine is slow.
  */
 
 import type { Figure } from "../tests/bench/figure.ts";
