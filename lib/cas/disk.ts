@@ -12,7 +12,7 @@ import { cidOf, nameToCid, objectName } from "./cid.ts";
 import type { BlobBody, Cas, Cid, Limits, Ranged, Sized, Upkeep, Usage } from "./contract.ts";
 import { prepareRoot, sweep } from "./disk_root.ts";
 import { each } from "./each.ts";
-import { fileError, readPieces, writeBeside } from "./files.ts";
+import { fileError, readThrough, writeBeside } from "./files.ts";
 import { Intake, type IntakeStore, SMALL } from "./intake.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
 import { decodeSmall } from "./object_decode.ts";
@@ -20,7 +20,7 @@ import { encode } from "./object_encode.ts";
 import { Slots } from "./slots.ts";
 import { readSmall, readStart } from "./small_file.ts";
 import { StoredObject } from "./stored_object.ts";
-import { BytesBody, collect, drain, streamFrom, streamOf } from "./streams.ts";
+import { BytesBody, collect, drain, streamOf } from "./streams.ts";
 import { SharedSync, syncDirectory } from "./sync_dir.ts";
 import { TempFile } from "./temp_file.ts";
 import { blobError, checkWhole } from "./verify.ts";
@@ -150,7 +150,9 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized {
   }
 
   async putFile(path: string): Promise<Cid> {
-    return await this.putStream(streamFrom(readPieces(path)));
+    await using intake = new Intake(this.#intake, {});
+    await readThrough(path, (bytes) => intake.write(bytes));
+    return await intake.finish();
   }
 
   /** The checked bytes of a blob whose object is small, its open object otherwise, or null when there is none. */

@@ -45,6 +45,27 @@ export async function* readPieces(path: string): AsyncGenerator<Uint8Array, void
 }
 
 /**
+ * Pass the bytes of the file at `path` to `take`, piece by piece; a piece is good until `take` returns or resolves. Its
+ * errors go through; others are like those of {@linkcode readSource}.
+ */
+export async function readThrough(
+  path: string,
+  take: (bytes: Uint8Array) => Promise<void> | void,
+): Promise<void> {
+  const buffer = new Uint8Array(256 * 1024);
+  try {
+    using file = await Deno.open(path);
+    while (true) {
+      const count = await file.read(buffer);
+      if (count === null) return;
+      await take(buffer.subarray(0, count));
+    }
+  } catch (error) {
+    throw fileError(error, `cannot read ${path}`, "not_found");
+  }
+}
+
+/**
  * Write `source` to a temporary file beside `path` and rename it there; the number of bytes. On a failure `path` is
  * as it was and nothing is left beside it.
  */

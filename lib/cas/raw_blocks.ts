@@ -22,7 +22,7 @@ function isHeader(bytes: Uint8Array, index: number, length: number): boolean {
 
 /**
  * Reads bytes `from` up to and without `to` of a blob of `length` bytes, block by block, from a file that is as large as
- * our frame of raw blocks would be.
+ * our frame of raw blocks would be. The next block is on its way while the last one is used.
  */
 export class RawReader {
   /** The place in the blob up to which it has come. */
@@ -32,6 +32,7 @@ export class RawReader {
   readonly #to: number;
   /** The header of the block that is next, when the read before brought it. */
   #header: Uint8Array | null = null;
+  #ahead: Promise<Uint8Array<ArrayBuffer> | null> | null = null;
 
   constructor(readAt: ReadAt, length: number, from: number, to: number) {
     this.#readAt = readAt;
@@ -42,7 +43,17 @@ export class RawReader {
 
   /** The next piece, which has a buffer of its own. Null: all was read, or the block at `at` is none of ours. */
   async next(): Promise<Uint8Array<ArrayBuffer> | null> {
-    const { at } = this;
+    const piece = await (this.#ahead ?? this.#read(this.at));
+    if (piece === null) return null;
+    this.at += piece.length;
+    this.#ahead = this.#read(this.at);
+    // Whoever asks for it gets its error.
+    this.#ahead.catch(() => {});
+    return piece;
+  }
+
+  /** The piece from `at` to the end of its block. */
+  async #read(at: number): Promise<Uint8Array<ArrayBuffer> | null> {
     if (at >= this.#to) return null;
     const index = Math.floor(at / BLOCK_MAX);
     const start = index * BLOCK_MAX;
@@ -58,7 +69,6 @@ export class RawReader {
     const bytes = new Uint8Array(size + (end < this.#length ? BLOCK_HEADER : 0));
     if (await this.#readAt(bytes, place + BLOCK_HEADER + at - start) < bytes.length) return null;
     this.#header = bytes.slice(size);
-    this.at = Math.min(end, this.#to);
-    return bytes.subarray(0, this.at - at);
+    return bytes.subarray(0, Math.min(end, this.#to) - at);
   }
 }

@@ -3,7 +3,7 @@
 import { createHasher } from "./blake3.ts";
 import { cidOf, cidOfDigest } from "./cid.ts";
 import type { Cid, Limits } from "./contract.ts";
-import { fileError, readPieces } from "./files.ts";
+import { fileError, readPieces, readThrough } from "./files.ts";
 import { checkAddress } from "./limits.ts";
 import { concat, drain, streamFrom, streamOf } from "./streams.ts";
 
@@ -34,10 +34,10 @@ export function spooledBytes(data: Uint8Array, cid = cidOf(data)): Spooled {
 export async function spooledFile(path: string): Promise<Spooled> {
   const hasher = createHasher();
   let length = 0;
-  for await (const bytes of readPieces(path)) {
+  await readThrough(path, (bytes) => {
     hasher.update(bytes);
     length += bytes.length;
-  }
+  });
   return {
     cid: cidOfDigest(hasher.digest()),
     length,

@@ -3,10 +3,16 @@
 import { fileError } from "./files.ts";
 import type { FrameTarget } from "./frame_writer.ts";
 
+/** After so many bytes the disk is made to write them. */
+const SYNC_EVERY = 16 * 1024 * 1024;
+
 /** A temporary file that is removed when it is disposed, unless it was published. */
 export class TempFile implements FrameTarget, AsyncDisposable {
   #open = true;
   #there = true;
+  /** Bytes that no sync has been started for. */
+  #unsynced = 0;
+  #syncing: Promise<void> | null = null;
 
   private constructor(readonly path: string, readonly file: Deno.FsFile) {}
 
@@ -35,6 +41,23 @@ export class TempFile implements FrameTarget, AsyncDisposable {
     } catch (error) {
       throw fileError(error, `cannot write ${this.path}`, "unavailable");
     }
+    this.#unsynced += bytes.length;
+    if (this.#unsynced >= SYNC_EVERY && this.#syncing === null) {
+      this.#unsynced = 0;
+      this.#syncing = this.#syncAhead();
+    }
+  }
+
+  /** Get what was written so far to the disk while more comes, so that there is less to wait for at the end. */
+  async #syncAhead(): Promise<void> {
+    try {
+      // Through a handle of its own: those of one handle wait for each other.
+      using file = await Deno.open(this.path);
+      await file.syncData();
+    } catch {
+      // It was only an attempt: the sync at the end tells.
+    }
+    this.#syncing = null;
   }
 
   async overwrite(bytes: Uint8Array, at: number): Promise<void> {
@@ -78,6 +101,7 @@ export class TempFile implements FrameTarget, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#syncing;
     this.#close();
     if (this.#there) await Deno.remove(this.path).catch(() => {});
   }
