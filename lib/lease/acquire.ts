@@ -96,6 +96,7 @@ async function decide(
     throw strangerError(known ?? { name: caller.name, former: [] }, caller);
   }
   if (standing.asked !== null) return { grant: await again(tx, standing.asked, caller) };
+  if (core.roster.get(caller.name)?.left === true) return { refused: "draining" };
   const pool = core.pools.get(standing.pool);
   if (standing.drained_at !== null || pool === undefined) return { refused: "draining" };
   if (standing.once === 1 && standing.once_lease !== null) return { refused: "draining" };

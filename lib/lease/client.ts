@@ -51,6 +51,8 @@ export interface LeaseClient {
   ): Promise<Map<number, Answer>>;
   report(lease: number, requestId: string, report: Report, signal?: AbortSignal): Promise<void>;
   lost(lease: number, reason: string, signal?: AbortSignal): Promise<void>;
+  /** This process has ended: its name is free. A server that has no such call answers anything. */
+  leave?(signal?: AbortSignal): Promise<void>;
   /** A long-poll of at most `wait` seconds for the messages after `after`. */
   messages(after: number, wait: number, signal?: AbortSignal): Promise<readonly Message[]>;
   queued(message: number, error: string | null, signal?: AbortSignal): Promise<void>;

@@ -11,6 +11,7 @@ import { cancelJob, type Cancelled, retryJob } from "./cancel.ts";
 import { Core, type EngineOptions } from "./core.ts";
 import type { Pool } from "./gates.ts";
 import { heartbeat } from "./heartbeat.ts";
+import { leave } from "./leave.ts";
 import type { Submission, Submitted } from "./kind.ts";
 import type { WorkerCaller } from "./member.ts";
 import { knownMember, writeDown } from "./members.ts";
@@ -104,6 +105,11 @@ export class LeaseEngine {
   /** A worker starts. Throws `other_cas`, `dismissed`, `permission_denied`, `superseded`. */
   register(caller: WorkerCaller, info: RegisterRequest): Promise<Registered> {
     return register(this.#core, caller, info);
+  }
+
+  /** A worker's process has ended. Throws `superseded`, `unknown_worker`. */
+  leave(caller: WorkerCaller): Promise<void> {
+    return leave(this.#core, caller);
   }
 
   /** One lease, or why there is none. Repeatable with its request id. */

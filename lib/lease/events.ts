@@ -16,6 +16,7 @@ export type EventName =
   | "dead"
   | "retried"
   | "joined"
+  | "left"
   | "drained"
   | "paused"
   | "resumed"

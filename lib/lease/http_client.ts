@@ -105,6 +105,10 @@ export class HttpLeaseClient implements LeaseClient {
     await this.#done("lost", { lease, reason }, { signal });
   }
 
+  async leave(signal?: AbortSignal): Promise<void> {
+    await this.#done("leave", {}, { signal });
+  }
+
   async messages(after: number, wait: number, signal?: AbortSignal): Promise<readonly Message[]> {
     const body = { after, wait: Math.min(wait, MAX_POLL_SECONDS) };
     return await this.#polled("messages", body, answers.messages, { signal, wait }) ?? [];

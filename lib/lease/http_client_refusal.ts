@@ -1,6 +1,7 @@
 /** @module What an answer that is no success means to a worker: a typed error, explicit or not. */
 
 import { type ErrorCode, ERRORS, SubletError } from "../home/mod.ts";
+import { Superseded } from "./superseded.ts";
 import { refusalBody } from "./wire.ts";
 
 /** Longest text of the server's that goes into a message. */
@@ -50,6 +51,7 @@ export function refusalError(refusal: Refusal): SubletError {
   if (status === 429) return new SubletError("busy", `${url} is busy (429 to ${call}): ${said}`);
   const code = body?.error ?? null;
   if (code !== null && isCode(code) && ERRORS[code].status === status) {
+    if (code === "superseded") return new Superseded(message, secondsOf(headers));
     return new SubletError(code, message);
   }
   // Basic and the like are some proxy's; only a bearer's challenge is about this worker's token.
@@ -68,6 +70,12 @@ export function refusalError(refusal: Refusal): SubletError {
     status,
     `${message}. No server of this protocol answers so: is a proxy in between?`,
   );
+}
+
+/** The whole seconds of `Retry-After`, or null. */
+function secondsOf(headers: Headers): number | null {
+  const text = headers.get("retry-after") ?? "";
+  return /^\d{1,5}$/.test(text) ? Number(text) : null;
 }
 
 function isCode(text: string): text is ErrorCode {

@@ -2,7 +2,7 @@
 
 import type { Slots } from "./gates.ts";
 import type { Profile } from "./lanes.ts";
-import type { HostSample, NoLease } from "./wire.ts";
+import { DISK_RESERVE, type HostSample, type NoLease } from "./wire.ts";
 
 /** Who calls. */
 export interface WorkerCaller {
@@ -76,6 +76,8 @@ export class Member {
   sample: HostSample;
   noLease: WhyNoLease | null = null;
   unreachable = false;
+  /** Its process said that it ended. */
+  left = false;
   /** Whether its row's sample, seen time or reason are older than these. */
   dirty = false;
   readonly live = new Map<number, LiveLease>();
@@ -115,7 +117,14 @@ export class Member {
 
   /** Whether it takes no more leases, whatever waits. */
   get closed(): boolean {
-    return this.drainedAt !== null || this.pausedAt !== null || this.once && this.onceUsed;
+    return this.left || this.drainedAt !== null || this.pausedAt !== null ||
+      this.once && this.onceUsed;
+  }
+
+  /** Whether it asks for no job because its disk is full. Piloop's workers ask all the same. */
+  get outOfDisk(): boolean {
+    const { incarnation, sample } = this;
+    return incarnation !== null && sample.at !== "" && sample.disk_free < DISK_RESERVE;
   }
 
   hold(lease: LiveLease): void {

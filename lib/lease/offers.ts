@@ -124,7 +124,7 @@ export class Offers {
   }
 
   #isFree(member: Member, slots: Slots): boolean {
-    if (member.closed || member.offer !== null) return false;
+    if (member.closed || member.outOfDisk || member.offer !== null) return false;
     if (member.offerAfter > this.#clock.monotonic()) return false;
     const pool = this.#poolOf(member.profile.pool);
     if (pool === undefined || pressure(pool, member.sample) !== null) return false;

@@ -128,9 +128,10 @@ async function replace(core: Core, tx: Tx, caller: WorkerCaller, old: WorkerRow)
     return;
   }
   const known = core.roster.get(caller.name);
-  if (known === undefined) return;
-  if (core.clock.monotonic() - known.heard >= core.graceMs) return;
-  if (known.heardSinceStart) throw superseded(caller.name);
+  if (known === undefined || known.left) return;
+  const leftMs = known.heard + core.graceMs - core.clock.monotonic();
+  if (leftMs <= 0) return;
+  if (known.heardSinceStart) throw superseded(caller.name, leftMs / 1000);
   throw new SubletError(
     "unavailable",
     `the server has just started, and another process worked as ${caller.name} before: ask again ` +

@@ -1,6 +1,7 @@
 /** @module The workers that the server knows, and the leases that they hold, in its memory. */
 
 import { SubletError } from "../home/mod.ts";
+import { Superseded } from "./superseded.ts";
 import { Profiles } from "./lanes.ts";
 import type { LiveLease, Member, WorkerCaller } from "./member.ts";
 
@@ -77,12 +78,12 @@ export function strangerError(
   return replaced ? superseded(known.name) : unknownWorker(known.name);
 }
 
-/** Another process has the name. */
-export function superseded(name: string): SubletError {
-  return new SubletError(
-    "superseded",
+/** Another process has the name, for `seconds` unless it is heard again; null: for good. */
+export function superseded(name: string, seconds: number | null = null): Superseded {
+  return new Superseded(
     `another process already works as ${name}: stop it, or give this one a token of its own ` +
       `(sublet token create NAME)`,
+    seconds,
   );
 }
 

@@ -5,6 +5,7 @@ import * as z from "zod";
 import { isError, SubletError } from "../home/mod.ts";
 import { checkAccess, issueText, type NetEnv, readJson, toResponse } from "../net/mod.ts";
 import type { WorkerCaller } from "./member.ts";
+import { Superseded } from "./superseded.ts";
 import { INCARNATION_HEADER } from "./wire.ts";
 
 /** A request to a lease route, after `authenticate`. */
@@ -76,5 +77,9 @@ export async function readRequestAfter<T>(
 /** The answer that says why a call was refused. A fault of the server's own is thrown on, to be logged. */
 export function refusal(error: unknown): Response {
   if (!isError(error) || error.code === "internal") throw error;
-  return toResponse(error, "executor");
+  const response = toResponse(error, "executor");
+  if (error instanceof Superseded && error.seconds !== null) {
+    response.headers.set("retry-after", String(Math.ceil(error.seconds)));
+  }
+  return response;
 }

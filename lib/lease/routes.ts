@@ -94,6 +94,11 @@ function leaseCalls(engine: LeaseEngine, { version }: LeaseRouteOptions): Record
       await engine.lost(worker, body.lease, body.reason);
       return c.body(null, 204);
     },
+    // Ours: piloop's server answers 404.
+    leave: async (c, worker) => {
+      await engine.leave(worker);
+      return c.body(null, 204);
+    },
     messages: async (c, worker) => {
       const body = await readRequest(c, requests.messages);
       const found = await engine.messages(worker, body.after, body.wait, c.req.raw.signal);

@@ -32,7 +32,7 @@ export interface WorkerView {
   readonly evaluations: number;
   readonly slots: Readonly<Record<Slots, number | null>>;
   readonly leases: readonly number[];
-  /** Why it got no lease: draining, memory, load, slots, nothing, unreachable, paused; null when it did. */
+  /** Why it got no lease: draining, memory, load, slots, nothing, disk, paused, unreachable, gone; null when it did. */
   readonly no_lease: string | null;
 }
 

@@ -143,7 +143,7 @@ export class Sweep {
   #isMassSilence(now: number): boolean {
     let holders = 0;
     for (const member of this.#core.roster.all()) {
-      if (member.local) continue;
+      if (member.local || member.left) continue;
       if (now - member.heard < this.#core.graceMs) {
         this.#forgiven = false;
         return false;

@@ -4,26 +4,21 @@ import type { Core } from "./core.ts";
 import { isFull, pressure, type Slots } from "./gates.ts";
 import { type Lane, parseLane } from "./lanes.ts";
 import type { Member } from "./member.ts";
-import { DISK_RESERVE } from "./wire.ts";
 
-/** Whether the worker was heard within the grace period. */
+/** Whether the worker was heard within the grace period, and has not ended. */
 export function isReachable(core: Core, member: Member): boolean {
-  return core.clock.monotonic() - member.heard < core.graceMs;
-}
-
-/** Whether the worker asks for no job because its disk is full. Piloop's ask all the same. */
-function isOutOfDisk({ incarnation, sample }: Member): boolean {
-  return incarnation !== null && sample.at !== "" && sample.disk_free < DISK_RESERVE;
+  return !member.left && core.clock.monotonic() - member.heard < core.graceMs;
 }
 
 /** Why `member` takes no job of the class `slots` now, or null when it may. */
 function hindrance(core: Core, member: Member, slots: Slots): string | null {
+  if (member.left) return "gone";
   if (!isReachable(core, member)) return "unreachable";
   const pool = core.pools.get(member.profile.pool);
   if (member.drainedAt !== null || pool === undefined) return "draining";
   if (member.once && member.onceUsed) return "done after its one job";
   if (member.pausedAt !== null) return "paused";
-  if (isOutOfDisk(member)) return "out of disk";
+  if (member.outOfDisk) return "out of disk";
   const pressed = pressure(pool, member.sample);
   if (pressed !== null) return pressed === "memory" ? "short of memory" : "loaded";
   return isFull(pool, slots, member.counts[slots]) ? "full" : null;
@@ -69,8 +64,9 @@ function counted(
 
 /** Why `member` got no lease at its last acquire, or gets none now; null: it did, or has not asked yet. */
 export function whyNoLease(core: Core, member: Member): string | null {
+  if (member.left) return "gone";
   if (!isReachable(core, member)) return "unreachable";
   if (member.drainedAt !== null || member.once && member.onceUsed) return "draining";
   if (member.pausedAt !== null) return "paused";
-  return isOutOfDisk(member) ? "disk" : member.noLease;
+  return member.outOfDisk ? "disk" : member.noLease;
 }

@@ -12,12 +12,14 @@ import { MessageReader } from "./worker_messages.ts";
 import type { WorkerEnd, WorkerOptions } from "./worker_options.ts";
 import { cleanUp, Outbox } from "./worker_outbox.ts";
 import { Registrar } from "./worker_register.ts";
-import { Backoff, type Mark, markNow } from "./worker_time.ts";
+import { Backoff, type Mark, markNow, within } from "./worker_time.ts";
 import type { Grant } from "./wire.ts";
 
 const DRAIN_SECONDS = 30;
 /** How long the last reports of a worker on its way out may take. */
 const LAST_MS = 5_000;
+/** How long it tries to say that it has ended. */
+const GOODBYE_MS = 2_000;
 
 /**
  * A worker of one server. It holds no timer, socket or file of its own: everything comes as {@linkcode WorkerOptions},
@@ -58,9 +60,23 @@ export class LeaseWorker {
     this.#core.over.abort();
     this.#outbox.close();
     await loops;
+    await this.#goodbye(end);
     signal?.removeEventListener("abort", stop);
     this.#core.log.event("worker.ended", { worker: this.#core.worker, ...end });
     return end;
+  }
+
+  /** Tell the server that the name is free. One that does not hear it waits for the grace period. */
+  async #goodbye(end: WorkerEnd): Promise<void> {
+    const { client, clock, log, registration } = this.#core;
+    const left = end.how === "drained" || end.how === "once" || end.how === "stopped";
+    if (!left || registration === null || client.leave === undefined) return;
+    try {
+      const { signal } = new AbortController();
+      await within(clock, GOODBYE_MS, signal, "leave", async (own) => await client.leave?.(own));
+    } catch (error) {
+      log.event("worker.left_untold", { error: messageOf(error) });
+    }
   }
 
   /**

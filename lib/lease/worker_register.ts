@@ -5,11 +5,16 @@ import { type Cid, cidOf } from "../cas/mod.ts";
 import type { Registration, WorkerInfo } from "./client.ts";
 import { UnexplainedStatus } from "./http_client_refusal.ts";
 import { workerPart } from "./spool.ts";
+import { Superseded } from "./superseded.ts";
 import { endsWorker, type WorkerCore } from "./worker_core.ts";
 import { Backoff, type Mark, markNow, since, within } from "./worker_time.ts";
 
 const REGISTER_SECONDS = 30;
 const PROBE_MS = 60_000;
+/** How often a worker whose name is taken asks again. */
+const NAME_SECONDS = 5;
+/** By how much the seconds that are left may be off: they are told as whole ones. */
+const NAME_SLACK_SECONDS = 2;
 /** What of a registration a server rejects for good, beside what ends a worker at any call. */
 const REJECTED = ["invalid_body", "invalid_request", "unsafe_path"] as const;
 
@@ -17,6 +22,9 @@ const REJECTED = ["invalid_body", "invalid_request", "unsafe_path"] as const;
 export class Registrar {
   /** The store's refusal of the probe. */
   #casRefusal: SubletError | null = null;
+
+  /** What the server last said of another process that has the name, and when it was asked. */
+  #taken: { readonly seconds: number; readonly at: Mark } | null = null;
 
   /** When the server last took this worker in. */
   #joined: Mark;
@@ -36,6 +44,10 @@ export class Registrar {
     while (!core.over.signal.aborted && core.refusal === null) {
       try {
         const registration = await this.#once();
+        if (registration instanceof Superseded) {
+          await this.#waitForName(registration);
+          continue;
+        }
         workerPart(registration.worker);
         const first = core.registration === null;
         core.join(registration, this.#asked);
@@ -73,7 +85,25 @@ export class Registrar {
     if (registration !== null) join(registration);
   }
 
-  async #once(): Promise<Registration> {
+  /** Another process has the name, which may have ended a moment ago: wait, and refuse only one that lives. */
+  async #waitForName(taken: Superseded): Promise<void> {
+    const { core } = this;
+    const seconds = taken.seconds ?? 0;
+    core.log.event("worker.name_taken", { seconds, error: taken.message });
+    this.#taken = { seconds, at: this.#asked };
+    await core.clock.sleep(Math.min(Math.max(seconds, 1), NAME_SECONDS) * 1000, core.over.signal);
+  }
+
+  /** Whether a process that has the name may be a dead one: the server hears nothing of it. */
+  #mayBeDead(taken: Superseded): boolean {
+    if (this.core.registration !== null || taken.seconds === null) return false;
+    if (this.#taken === null) return true;
+    const left = this.#taken.seconds - since(this.core.clock, this.#taken.at) / 1000;
+    return taken.seconds <= left + NAME_SLACK_SECONDS;
+  }
+
+  /** Register once. `Superseded`: another process has the name, and it may be worth to wait. */
+  async #once(): Promise<Registration | Superseded> {
     const { core } = this;
     const { options } = core;
     const info = {
@@ -91,7 +121,10 @@ export class Registrar {
   }
 
   /** Register as the successor of whichever dead process the server still knows. */
-  async #succeed(info: Omit<WorkerInfo, "succeeds">, signal: AbortSignal): Promise<Registration> {
+  async #succeed(
+    info: Omit<WorkerInfo, "succeeds">,
+    signal: AbortSignal,
+  ): Promise<Registration | Superseded> {
     const { core } = this;
     // Once it is known itself, it succeeds nobody.
     const dead = core.registration === null ? core.options.incarnation.succeeds : [];
@@ -102,7 +135,10 @@ export class Registrar {
         return await core.client.register({ ...info, succeeds }, signal);
       } catch (error) {
         if (isError(error, "other_cas") && this.#casRefusal !== null) throw this.#casRefusal;
-        if (left.length === 0 || !isError(error, "superseded")) throw error;
+        if (!isError(error, "superseded")) throw error;
+        if (left.length > 0) continue;
+        if (error instanceof Superseded && this.#mayBeDead(error)) return error;
+        throw error;
       }
     }
   }

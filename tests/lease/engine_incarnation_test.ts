@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Rig } from "./engine_kit.ts";
+import { Rig, settle } from "./engine_kit.ts";
 
 Deno.test("a second process of a name that is heard is refused, and takes nothing from the first", async () => {
   await using rig = await Rig.make();
@@ -191,4 +191,71 @@ Deno.test("a worker is removed once it is silent and holds nothing", async () =>
   assert.deepEqual(rig.engine.listWorkers(), []);
   await assert.rejects(rig.engine.removeWorker("w"), { code: "not_found" });
   await assert.rejects(worker.heartbeat(), { code: "unknown_worker" });
+});
+
+Deno.test("a process that says that it ended is gone, gets nothing more, and its name is free at once", async () => {
+  await using rig = await Rig.make();
+  const first = await rig.joined("w");
+  const poll = first.messages(0, 25);
+  await settle();
+  await rig.engine.leave(first.caller);
+  await rig.engine.leave(first.caller);
+  assert.deepEqual(await poll, []);
+  const [shown] = rig.engine.listWorkers();
+  assert.deepEqual([shown?.no_lease, shown?.reachable], ["gone", false]);
+  const { job } = await rig.submit();
+  assert.equal(await first.acquire(), "draining", "a call of it that was still on its way");
+  await first.heartbeat();
+  assert.match((await rig.engine.showJob(job)).waits ?? "", /1 gone/);
+  const second = rig.worker("w", { incarnation: "w-2" });
+  await second.register();
+  assert.equal(rig.engine.listWorkers()[0]?.no_lease, null);
+  await assert.rejects(rig.engine.leave(first.caller), { code: "superseded" });
+  await second.take();
+  await rig.engine.leave(second.caller);
+  const left = rig.events.filter(({ event }) => event === "worker.left");
+  assert.equal(left.length, 2);
+});
+
+Deno.test("what a process left held goes to its successor on its home, and to nobody else before it expires", async () => {
+  await using rig = await Rig.make();
+  const { job } = await rig.submit();
+  const first = await rig.joined("w");
+  const lease = await first.take();
+  await rig.engine.leave(first.caller);
+  const stranger = rig.worker("w", { incarnation: "w-2" });
+  assert.deepEqual((await stranger.register()).held, []);
+  assert.equal((await rig.engine.showJob(job)).lease, lease);
+  await rig.engine.leave(stranger.caller);
+  await rig.clock.advance(301_000);
+  assert.ok((await rig.engine.showJob(job)).lease > lease);
+
+  await using other = await Rig.make();
+  await other.submit();
+  const before = await other.joined("w");
+  const held = await before.take();
+  await other.engine.leave(before.caller);
+  const next = other.worker("w", { incarnation: "w-2", succeeds: "w-1" });
+  assert.deepEqual((await next.register()).held.map((grant) => grant.lease), [held]);
+});
+
+Deno.test("a process whose name is taken is told for how long, unless the other one is heard again", async () => {
+  await using rig = await Rig.make();
+  const first = await rig.joined("w");
+  const second = rig.worker("w", { incarnation: "w-2" });
+  const told = async () => {
+    const error = await second.register().then(() => null, (error) => error);
+    return error?.seconds;
+  };
+  assert.equal(await told(), 50);
+  await rig.clock.advance(20_000);
+  assert.equal(await told(), 30);
+  await first.heartbeat();
+  assert.equal(await told(), 50);
+  await rig.clock.advance(50_000);
+  await second.register();
+  await assert.rejects(first.register(), (error) => {
+    assert.equal((error as { seconds?: unknown }).seconds, null);
+    return true;
+  });
 });

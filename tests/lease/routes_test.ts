@@ -255,7 +255,9 @@ Deno.test("two processes of one token: the second is told so, and the first goes
   await first.register();
   const lease = await first.take();
   const second = new HttpWorker(served, { ...first.headers, "sublet-incarnation": "two" });
-  refused(await second.register(), 409, "superseded", /another process already works as w/);
+  const taken = await second.register();
+  refused(taken, 409, "superseded", /another process already works as w/);
+  assert.equal(taken.headers.get("retry-after"), "50");
   refused(await second.acquire(), 409, "unknown_worker", /register/);
   const next = new HttpWorker(served, {
     ...first.headers,
@@ -271,6 +273,18 @@ Deno.test("two processes of one token: the second is told so, and the first goes
   refused(await first.acquire(), 409, "superseded", /another process/);
   const long = new HttpWorker(served, { ...first.headers, "sublet-incarnation": "x".repeat(101) });
   assert.equal((await long.register()).status, 400);
+});
+
+Deno.test("a worker that leaves makes room for another process of its token", async () => {
+  await using served = await Served.make();
+  const first = await served.worker("w", { "sublet-incarnation": "one" });
+  await first.register();
+  assert.equal((await first.call("leave", {})).status, 204);
+  const second = new HttpWorker(served, { ...first.headers, "sublet-incarnation": "two" });
+  assert.equal((await second.register()).status, 200);
+  const unnamed = await served.worker("v");
+  await unnamed.register();
+  refused(await unnamed.call("leave", {}), 400, undefined, /which one it is/);
 });
 
 Deno.test("a worker for one lease is told to drain after it", async () => {

@@ -5,6 +5,7 @@ import { cidOf } from "../../lib/cas/mod.ts";
 import { type ErrorCode, isError, SubletError } from "../../lib/home/mod.ts";
 import { HttpLeaseClient } from "../../lib/lease/http_client.ts";
 import { UnexplainedStatus } from "../../lib/lease/http_client_refusal.ts";
+import { Superseded } from "../../lib/lease/superseded.ts";
 import { endsWorker, isUnanswered } from "../../lib/lease/worker_core.ts";
 import { openHttpClient } from "../../lib/net/mod.ts";
 import { empty, FakeExecutor, framework, page, refused } from "./worker_fake_server.ts";
@@ -312,4 +313,25 @@ Deno.test("a server that is gone is unreachable, and a cancelled call ends at on
     client.heartbeat(new Map(), SAMPLE),
     (error) => isError(error, "unreachable"),
   );
+});
+
+Deno.test("a refusal for another process tells how long its name is taken, where the server says so", async () => {
+  await using pair = new Pair();
+  const body = { error: "superseded", detail: "another process" };
+  const taken = await pair.errorOf(() =>
+    Response.json(body, { status: 409, headers: { "retry-after": "42" } })
+  );
+  assert.ok(taken instanceof Superseded);
+  assert.equal(taken.seconds, 42);
+  const bare = await pair.errorOf(() => Response.json(body, { status: 409 }));
+  assert.ok(bare instanceof Superseded);
+  assert.equal(bare.seconds, null);
+});
+
+Deno.test("leave is a call of its own, and a server that has none fails that call alone", async () => {
+  await using pair = new Pair();
+  pair.server.replies["leave"] = empty;
+  await pair.client.leave();
+  pair.server.replies["leave"] = () => framework(404, "Not Found");
+  await assert.rejects(pair.client.leave(), (error) => isUnanswered(error) && !endsWorker(error));
 });

@@ -3,8 +3,9 @@
 import assert from "node:assert/strict";
 import { type ErrorCode, SubletError } from "../../lib/home/mod.ts";
 import { UnexplainedStatus } from "../../lib/lease/http_client_refusal.ts";
+import { Superseded } from "../../lib/lease/superseded.ts";
 import { settle } from "../kit/virtual_clock.ts";
-import { Bench, TIMING, unreachable } from "./worker_kit.ts";
+import { Bench, hanging, TIMING, unreachable } from "./worker_kit.ts";
 
 function refusal(code: ErrorCode): SubletError {
   return new SubletError(code, code);
@@ -110,6 +111,80 @@ Deno.test("a process that no server takes for the living one ends, and says so",
     incarnation: { id: "this", succeeds: ["dead"], registered: () => Promise.resolve() },
   });
   assert.equal(started.end?.how, "refused");
+});
+
+Deno.test("a process whose name a silent one has waits for it, and then works", async () => {
+  const bench = new Bench();
+  bench.server.on["register"] = () => {
+    const left = 50 - bench.clock.monotonic() / 1000 + start / 1000;
+    if (left > 0) throw new Superseded("another process works as desk", Math.ceil(left));
+    return { worker: "desk", timing: TIMING, held: [], cursor: 0 };
+  };
+  const start = bench.clock.monotonic();
+  const started = await bench.start();
+  await bench.clock.advance(49_000);
+  assert.deepEqual([started.end, bench.server.of("acquire")], [null, []]);
+  await bench.clock.advance(7_000);
+  assert.equal(bench.server.of("acquire").length, 1);
+  assert.equal(started.end, null);
+  await started.close(bench);
+});
+
+Deno.test("a process whose name a living one has ends once that was heard again", async () => {
+  const bench = new Bench();
+  const start = bench.clock.monotonic();
+  bench.server.on["register"] = () => {
+    // The other one beats every ten seconds.
+    const silent = (bench.clock.monotonic() - start) / 1000 % 10;
+    throw new Superseded("another process works as desk", Math.ceil(50 - silent));
+  };
+  const started = await bench.start();
+  await bench.clock.advance(12_000);
+  assert.equal(started.end?.how === "refused" && started.end.error.code, "superseded");
+});
+
+Deno.test("a process that was replaced while it worked does not wait for its name", async () => {
+  const bench = new Bench();
+  const started = await bench.start();
+  bench.server.on["heartbeat"] = () => Promise.reject(new Superseded("replaced", 50));
+  await bench.clock.advance(11_000);
+  assert.equal(started.end?.how, "refused");
+});
+
+Deno.test("a worker that ends says so last, and ends though nobody hears it", async () => {
+  const bench = new Bench();
+  const said: number[] = [];
+  const server = Object.assign(bench.server, {
+    leave: () => {
+      said.push(bench.server.calls.length);
+      return Promise.reject(refusal("not_found"));
+    },
+  });
+  const started = await bench.start({ client: server });
+  await started.close(bench);
+  assert.deepEqual(started.end, { how: "stopped" });
+  assert.deepEqual(said, [bench.server.calls.length]);
+
+  const hung = new Bench();
+  const deaf = Object.assign(hung.server, { leave: () => hanging<void>() });
+  const other = await hung.start({ client: deaf });
+  other.worker.drain();
+  await hung.clock.advance(3_000);
+  assert.deepEqual(other.end, { how: "drained" });
+});
+
+Deno.test("a worker that was refused says no goodbye: its name may be another's", async () => {
+  const bench = new Bench();
+  let said = 0;
+  const leave = () => {
+    said++;
+    return Promise.resolve();
+  };
+  const started = await bench.start({ client: Object.assign(bench.server, { leave }) });
+  bench.server.on["heartbeat"] = () => Promise.reject(refusal("superseded"));
+  await bench.clock.advance(11_000);
+  assert.equal(started.end?.how, "refused");
+  assert.equal(said, 0);
 });
 
 Deno.test("a worker that the server forgot registers again and keeps its running jobs", async () => {
