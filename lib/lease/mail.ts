@@ -120,6 +120,15 @@ export async function answerPrompt(
   ]);
 }
 
+/** `worker` is to work again: a drain that it has not read holds no more. */
+export async function takeBackDrain(core: Core, tx: Tx, worker: string): Promise<void> {
+  await tx.run(
+    `UPDATE lease_messages SET answered_at = ?
+     WHERE worker = ? AND answered_at IS NULL AND kind = 'drain'`,
+    [core.wall(), worker],
+  );
+}
+
 /** How many messages are kept once they are read, and how many are deleted at once. */
 const KEPT_MAIL = 100_000;
 const PRUNED_AT_ONCE = 1000;

@@ -5,7 +5,7 @@ import type { Row, Tx } from "../store/mod.ts";
 import type { Core } from "./core.ts";
 import { record } from "./events.ts";
 import { isLive, newestLease } from "./fence.ts";
-import { mail } from "./mail.ts";
+import { mail, takeBackDrain } from "./mail.ts";
 import type { Member } from "./member.ts";
 import { memberNamed } from "./members.ts";
 
@@ -70,6 +70,7 @@ export function resume(core: Core, name: string): Promise<void> {
       [name],
     );
     if (changed === 0) return null;
+    await takeBackDrain(core, tx, name);
     await record(tx, at, { event: "resumed", worker: name });
     return (member) => {
       member.drainedAt = null;

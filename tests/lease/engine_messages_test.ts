@@ -147,3 +147,14 @@ Deno.test("a long-poll ends at once when its caller leaves, when another comes, 
   await assert.rejects(worker.messages(0, 25), { code: "unavailable" });
   assert.equal(rig.clock.timers, 0, "nothing is left behind");
 });
+
+Deno.test("a resume takes back a drain that the worker has not read", async () => {
+  await using rig = await Rig.make();
+  const worker = await rig.joined("w");
+  await rig.engine.drain("w");
+  assert.deepEqual((await worker.messages(0, 0)).map(({ kind }) => kind), ["drain"]);
+  await rig.engine.resume("w");
+  assert.deepEqual(await worker.messages(0, 0), []);
+  await rig.engine.drain("w");
+  assert.deepEqual((await worker.messages(0, 0)).map(({ kind }) => kind), ["drain"]);
+});
