@@ -1,6 +1,6 @@
 /**
  * @module Lint rules of our own: `core-ports` keeps the machine out of the core, `one-way` keeps dependencies pointing
- * one way and through each folder's door.
+ * one way and through the door of a folder, or of a folder in it.
  */
 
 /** Folders of `lib/`, lowest first: a file imports from its own folder or from one to the left. */
@@ -61,7 +61,7 @@ export function importFault(path: string, specifier: string): string | null {
       ? "the core may not import its machine adapters"
       : null;
   }
-  if (rest.join("/") !== "mod.ts") return `import lib/${to}/mod.ts, the folder's door`;
+  if (rest.at(-1) !== "mod.ts") return `import lib/${to}/mod.ts, the folder's door`;
   return ORDER.indexOf(to) < ORDER.indexOf(from)
     ? null
     : `lib/${from} may not depend on lib/${to}: dependencies point one way`;

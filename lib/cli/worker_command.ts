@@ -61,7 +61,7 @@ Example:
       await makeHome(paths.root);
       const config = await loadConfig(paths.root);
       const { credentialFromEnv } = await import("../net/mod.ts");
-      const { runSupervisedWorker } = await import("../lease/mod.ts");
+      const { runSupervisedWorker } = await import("../lease/machine/mod.ts");
       const code = await runSupervisedWorker({
         server,
         token: credentialFromEnv(Deno.env.toObject()),

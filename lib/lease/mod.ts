@@ -1,4 +1,4 @@
-/** @module The door of `lib/lease`: the wire, the lease engine and its routes, and the worker. */
+/** @module The door of `lib/lease`: the wire, the lease engine and its routes, and the worker's loops. */
 
 export * from "./wire.ts";
 export type * from "./client.ts";
@@ -39,13 +39,3 @@ export { MemorySpool } from "./spool_memory.ts";
 export { LeaseWorker } from "./worker.ts";
 export type { Incarnation, WorkerEnd, WorkerOptions } from "./worker_options.ts";
 export { sendOver } from "./worker_send.ts";
-export {
-  hostSampler,
-  type InProcessOptions,
-  type InProcessWorker,
-  inProcessWorker,
-  runSupervisedWorker,
-  type SupervisedWorkerOptions,
-  systemProcesses,
-  type SystemProcessesOptions,
-} from "./machine/mod.ts";

@@ -8,6 +8,7 @@ Deno.test("one-way admits imports of the own folder and of doors to the left", (
   assert.equal(importFault("lib/lease/engine.ts", "./wire.ts"), null);
   assert.equal(importFault("lib/lease/engine.ts", "../home/mod.ts"), null);
   assert.equal(importFault("lib/lease/engine.ts", "zod"), null);
+  assert.equal(importFault("lib/cli/worker_command.ts", "../lease/machine/mod.ts"), null);
   assert.equal(importFault("lib/lease/mod.ts", "./machine/mod.ts"), null);
   assert.equal(importFault("lib/lease/machine/spool.ts", "../../home/mod.ts"), null);
 });
@@ -18,6 +19,8 @@ Deno.test("one-way refuses imports to the right, past a door, and out of lib", (
     /may not depend on lib\/lease/,
   );
   assert.match(importFault("lib/lease/engine.ts", "../home/errors.ts") ?? "", /door/);
+  assert.match(importFault("lib/cli/a.ts", "../lease/machine/supervisor.ts") ?? "", /door/);
+  assert.match(importFault("lib/job/a.ts", "../lease/machine/mod.ts") ?? "", /may not depend/);
   assert.match(
     importFault("lib/home/config.ts", "../../tests/kit/mod.ts") ?? "",
     /nothing of tests/,

@@ -3,7 +3,8 @@
 import { type Cas, openCas } from "../../cas/mod.ts";
 import { type Log, systemClock, systemIds } from "../../home/mod.ts";
 import { Evaluations } from "../../job/mod.ts";
-import { LeaseEngine, Limits, type Pool, systemProcesses } from "../../lease/mod.ts";
+import { systemProcesses } from "../../lease/machine/mod.ts";
+import { LeaseEngine, Limits, type Pool } from "../../lease/mod.ts";
 import { openHttpClient, Tokens } from "../../net/mod.ts";
 import { credentialFromEnv } from "../../net/mod.ts";
 import { type Db, openSqlite } from "../../store/mod.ts";

@@ -1,7 +1,8 @@
 /** @module `sublet serve`: listen, work, and stop in order. */
 
 import { formatAddress, type Log, makeHome, makeSocketDir, stderrLog } from "../../home/mod.ts";
-import { inProcessWorker, type LimitView } from "../../lease/mod.ts";
+import { inProcessWorker } from "../../lease/machine/mod.ts";
+import type { LimitView } from "../../lease/mod.ts";
 import { type HttpServer, serveHttp } from "../../net/mod.ts";
 import type { Output } from "../output.ts";
 import { takeHome } from "../server_lock.ts";

@@ -5,7 +5,6 @@ import { type Log, SubletError } from "../../home/mod.ts";
 import { openHttpClient } from "../../net/mod.ts";
 import type { LeaseWorker } from "../worker.ts";
 import type { WorkerEnd } from "../worker_options.ts";
-import { composeWorker } from "./compose.ts";
 import { hostSampler } from "./host_sample.ts";
 import { takeWorker } from "./incarnation.ts";
 import { systemProcesses } from "./processes.ts";
@@ -63,6 +62,7 @@ async function run(
 ): Promise<WorkerEnd> {
   const { log, pool } = options;
   try {
+    const { composeWorker } = await import("./compose.ts");
     const home = await Deno.realPath(options.home);
     using _lock = takeWorker(home, "serve");
     using http = openHttpClient({ server: `unix:${options.socket}`, token: options.token });

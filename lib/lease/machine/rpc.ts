@@ -3,7 +3,7 @@
  * there: every message is judged by its shape here, and every path and variable by `guarded_processes.ts`.
  */
 
-import { z } from "zod";
+import * as z from "zod";
 import {
   type ErrorCode,
   ERRORS,
