@@ -123,20 +123,27 @@ async function get(cas: Cas & Partial<Ranged>, c: Call, cid: Cid): Promise<Respo
   const asked = headers.get("range");
   const range = asked === null ? null : parseRange(asked);
   if (range !== null && cas.getRange !== undefined && isFresh(headers, cid)) {
-    return await part(cas as Ranged, cid, range);
+    return await part(cas as Ranged, c, cid, range);
   }
-  // What serves the answer has sent a piece on before it asks for the next.
-  const body = await cas.getStream(cid, { transient: true });
+  const body = await cas.getStream(cid, { transient: isSent(c) });
   if (body === null) throw absent(cid);
   return new Response(content(body), { headers: headersOf(cid, body.length) });
+}
+
+/**
+ * Whether the answer goes to a peer: what sends it has passed a piece on before it asks for the next. Who calls the
+ * routes within the process may gather pieces.
+ */
+function isSent(c: Call): boolean {
+  return c.env?.unix !== undefined;
 }
 
 function content(body: BlobBody): BodyInit {
   return body.bytes ?? body.stream as ReadableStream<Uint8Array<ArrayBuffer>>;
 }
 
-async function part(cas: Ranged, cid: Cid, range: Range): Promise<Response> {
-  const body = await cas.getRange(cid, range.from, range.to, { transient: true });
+async function part(cas: Ranged, c: Call, cid: Cid, range: Range): Promise<Response> {
+  const body = await cas.getRange(cid, range.from, range.to, { transient: isSent(c) });
   if (body === null) throw absent(cid);
   const length = body.length ?? 0;
   const found = resolveRange(range, length);

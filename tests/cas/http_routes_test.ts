@@ -1,7 +1,17 @@
 /** @module Tests of the store's HTTP service, on raw sockets where the bytes matter. */
 
 import assert from "node:assert/strict";
-import { checkCas, cidOf, digestOf, drislCid, openDisk, openMemory } from "../../lib/cas/mod.ts";
+import {
+  casRoutes,
+  checkCas,
+  cidOf,
+  cidOfDigest,
+  createHasher,
+  digestOf,
+  drislCid,
+  openDisk,
+  openMemory,
+} from "../../lib/cas/mod.ts";
 import { SubletError } from "../../lib/home/mod.ts";
 import { TempDir, until } from "../kit/mod.ts";
 import { damageObject, leftovers } from "./disk_kit.ts";
@@ -332,6 +342,25 @@ Deno.test("a client that leaves in the middle of a PUT leaves nothing behind, an
   await until("the put has ended", async () => (await leftovers(root)).length === 0);
   await until("it is in the log", () => events.some((event) => event.includes(cid)));
   assert.equal(await store.has(cid), false);
+});
+
+Deno.test("a large blob arrives whole at clients that read slowly, and within the process", async () => {
+  await using scratch = await TempDir.make();
+  const store = await openDisk({ path: scratch.join("store") });
+  await using served = await serveStore(store, scratch.path);
+  const cid = await store.put(noise(20_000_000));
+  const slowly = async () => {
+    const answer = await fetch(`${served.url}/v1/cas/${cid}`);
+    const hasher = createHasher();
+    for await (const bytes of answer.body ?? []) {
+      await new Promise((resolve) => setTimeout(resolve));
+      hasher.update(bytes);
+    }
+    return cidOfDigest(hasher.digest());
+  };
+  assert.deepEqual(await Promise.all([slowly(), slowly(), slowly()]), [cid, cid, cid]);
+  const inside = await casRoutes(store).request(`/v1/cas/${cid}`);
+  assert.equal(cidOf(await inside.bytes()), cid);
 });
 
 Deno.test("a client that leaves in the middle of a GET does no harm", async () => {
