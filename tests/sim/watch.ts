@@ -154,6 +154,7 @@ export class Watch {
     const incarnation = delivery.headers["sublet-incarnation"];
     const heard = ["register", "acquire", "heartbeat"].includes(asked.call);
     if (incarnation !== undefined && heard) this.#heard.set(incarnation, this.world.now);
+    if (incarnation !== undefined && asked.call === "leave") this.#heard.delete(incarnation);
     const answer = status === 204 ? null : JSON.parse(new TextDecoder().decode(body));
     if (asked.call === "register") {
       for (const { lease } of answer.held) this.#renewed.set(lease, this.world.now);
