@@ -28,6 +28,7 @@ export const ERRORS = {
   permission_denied: { status: 403, exit: EXIT.unauthorised },
   reserved: { status: 403, exit: EXIT.unauthorised },
   not_found: { status: 404, exit: EXIT.notFound },
+  slow_request: { status: 408, exit: EXIT.failed },
   method_not_allowed: { status: 405, exit: EXIT.usage },
   conflict: { status: 409, exit: EXIT.conflict },
   stale_lease: { status: 409, exit: EXIT.conflict },

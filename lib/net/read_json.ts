@@ -5,17 +5,21 @@ import { messageOf, SubletError } from "../home/mod.ts";
 
 /** Mistakes of a body that its refusal names. */
 const MAX_NAMED = 8;
+/** How long a whole body may take. */
+const BODY_SECONDS = 30;
 
 /**
  * The JSON body of `c`'s request, as `schema` reads it. Throws `too_large` (413) beyond `maxBytes`, `invalid_request`
- * (400) for what is no JSON, and `invalid_body` (422), which names the fields, for JSON of another shape.
+ * (400) for what is no JSON, `slow_request` (408) for a body that takes longer than `seconds`, and `invalid_body` (422),
+ * which names the fields, for JSON of another shape.
  */
 export async function readJson<T>(
   c: { readonly req: { readonly raw: Request } },
   schema: z.ZodType<T>,
   maxBytes: number,
+  seconds = BODY_SECONDS,
 ): Promise<T> {
-  const text = await readText(c.req.raw, maxBytes);
+  const text = await readText(c.req.raw, maxBytes, seconds);
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -36,21 +40,39 @@ export function issueText(error: z.ZodError): string {
   return texts.join("; ") + (more > 0 ? `; and ${more} more` : "");
 }
 
-async function readText(request: Request, maxBytes: number): Promise<string> {
+/** The whole body, or `slow_request` once `seconds` have passed: a client that sends half of one must hold nothing. */
+async function readText(request: Request, maxBytes: number, seconds: number): Promise<string> {
   const declared = request.headers.get("content-length");
-  if (declared !== null) {
-    if (Number(declared) > maxBytes) throw tooLarge(maxBytes);
-    return await request.text();
-  }
+  if (declared !== null && Number(declared) > maxBytes) throw tooLarge(maxBytes);
+  if (request.body === null) return "";
+  const reader = request.body.getReader();
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    void reader.cancel().catch(() => {});
+  }, seconds * 1000);
   const decoder = new TextDecoder();
   let length = 0;
   let text = "";
-  for await (const chunk of request.body ?? []) {
-    length += chunk.length;
-    if (length > maxBytes) throw tooLarge(maxBytes);
-    text += decoder.decode(chunk, { stream: true });
+  try {
+    while (true) {
+      const { done, value } = await reader.read();
+      if (late) throw slow(seconds);
+      if (done) return text + decoder.decode();
+      length += value.length;
+      if (length > maxBytes) throw tooLarge(maxBytes);
+      text += decoder.decode(value, { stream: true });
+    }
+  } finally {
+    clearTimeout(timer);
   }
-  return text + decoder.decode();
+}
+
+function slow(seconds: number): SubletError {
+  return new SubletError(
+    "slow_request",
+    `the body did not arrive within ${seconds} s: send it again`,
+  );
 }
 
 function tooLarge(maxBytes: number): SubletError {

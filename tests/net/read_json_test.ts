@@ -1,0 +1,49 @@
+/** @module Reading JSON bodies: their bounds in size and time. */
+
+import assert from "node:assert/strict";
+import * as z from "zod";
+import { isError } from "../../lib/home/mod.ts";
+import { readJson } from "../../lib/net/mod.ts";
+
+const SHAPE = z.object({ a: z.string() });
+
+function ask(body: BodyInit | null, maxBytes = 100, seconds?: number) {
+  const raw = new Request("http://x/", { method: "POST", body });
+  return readJson({ req: { raw } }, SHAPE, maxBytes, seconds);
+}
+
+/** A body of these texts, which then never ends. */
+function endless(
+  ...texts: string[]
+): { body: ReadableStream<Uint8Array>; cancelled: () => boolean } {
+  let cancelled = false;
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const text of texts) controller.enqueue(new TextEncoder().encode(text));
+    },
+    cancel() {
+      cancelled = true;
+    },
+  });
+  return { body, cancelled: () => cancelled };
+}
+
+Deno.test("a body is read whole, also when its characters come in halves", async () => {
+  const bytes = new TextEncoder().encode('{"a":"é"}');
+  const body = ReadableStream.from([bytes.slice(0, 7), bytes.slice(7)]);
+  assert.deepEqual(await ask(body), { a: "é" });
+  assert.deepEqual(await ask('{"a":"x"}'), { a: "x" });
+});
+
+Deno.test("half a body is given up after its time, and let go", async () => {
+  const { body, cancelled } = endless('{"a":');
+  await assert.rejects(ask(body, 100, 0.05), (error) => isError(error, "slow_request"));
+  assert.equal(cancelled(), true);
+});
+
+Deno.test("a body that is too long, empty, or of another shape is refused for that", async () => {
+  await assert.rejects(ask(endless("x".repeat(101)).body), (error) => isError(error, "too_large"));
+  await assert.rejects(ask("x".repeat(101)), (error) => isError(error, "too_large"));
+  await assert.rejects(ask(null), (error) => isError(error, "invalid_request"));
+  await assert.rejects(ask('{"a":1}'), (error) => isError(error, "invalid_body"));
+});
