@@ -1,6 +1,6 @@
 /** @module What a request for evaluations asks for, found out before any row is made: versions, inputs, evaluators. */
 
-import type { z } from "zod";
+import type * as z from "zod";
 import { type Cas, type Cid, SeenFiles } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
 import type { gitTable, Repository, Vcs, Version } from "../vcs/mod.ts";

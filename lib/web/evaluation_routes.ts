@@ -1,6 +1,6 @@
 /** @module The API's routes of evaluations. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { SubletError } from "../home/mod.ts";
 import {
   type CampaignRef,
