@@ -14,27 +14,32 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** A directory whose many callers share syncs: those who come while one runs wait for the next, together. */
+/** So many syncs of one directory run at once: a file system makes one of those that overlap. */
+const AT_ONCE = 4;
+
+/** A directory whose many callers share syncs: those who come while enough of them run wait for the next, together. */
 export class SharedSync {
-  #running: Promise<void> | null = null;
-  #next: Promise<void> | null = null;
+  #running = 0;
+  #next: PromiseWithResolvers<void> | null = null;
 
   constructor(readonly path: string) {}
 
   /** Wait until the names that the directory holds now are on the disk. */
   sync(): Promise<void> {
-    if (this.#running === null) return this.#start();
-    // The one that runs may have started before the caller's change.
-    this.#next ??= this.#running.then(() => this.#start(), () => this.#start());
-    return this.#next;
+    if (this.#running < AT_ONCE) return this.#start();
+    // Those that run may have started before the caller's change.
+    this.#next ??= Promise.withResolvers();
+    return this.#next.promise;
   }
 
   #start(): Promise<void> {
-    this.#next = null;
-    const running = syncDirectory(this.path).finally(() => {
-      if (this.#running === running) this.#running = null;
+    this.#running++;
+    return syncDirectory(this.path).finally(() => {
+      this.#running--;
+      const next = this.#next;
+      if (next === null) return;
+      this.#next = null;
+      this.#start().then(next.resolve, next.reject);
     });
-    this.#running = running;
-    return running;
   }
 }
