@@ -183,25 +183,38 @@ async function makeLinks(links: readonly NewLink[]): Promise<void> {
   for (const { target, path } of links) await Deno.symlink(target, path);
 }
 
-/** The paths of `placed` that are no longer what was put there: changed, removed, or replaced by other content. */
-export async function changedPaths(placed: Placed): Promise<string[]> {
-  const changed: string[] = [];
-  await each(placed.files, WIDTH, async (file) => {
-    if (!await isAsPlaced(placed.root, file)) changed.push(file.path);
-  });
-  return changed.sort();
+/** Something that is no longer what was put there: changed, removed, or replaced by other content. */
+export interface ChangedPath {
+  readonly path: string;
+  /** The shared copy itself has other content: whoever links to it may have written that. */
+  readonly shared: boolean;
 }
 
-async function isAsPlaced(root: string, file: PlacedFile): Promise<boolean> {
+/** What of `placed` is no longer what was put there, by path. */
+export async function changedPaths(placed: Placed): Promise<ChangedPath[]> {
+  const changed: ChangedPath[] = [];
+  await each(placed.files, WIDTH, async (file) => {
+    const now = await stateOf(placed.root, file);
+    if (now !== "same") changed.push({ path: file.path, shared: now === "shared" });
+  });
+  return changed.sort((a, b) => a.path < b.path ? -1 : 1);
+}
+
+async function stateOf(root: string, file: PlacedFile): Promise<"same" | "shared" | "other"> {
   const path = join(root, file.path);
+  let found: Stamp | null = null;
+  const other = () => found?.inode === file.stamp?.inode && found !== null ? "shared" : "other";
   try {
-    if (isLink(file.entry)) return await Deno.readLink(path) === file.entry.link;
-    const stamp = await readStamp(path);
-    if (stamp === null) return false;
-    if (file.stamp !== null && sameStamp(stamp, file.stamp)) return true;
-    return stamp.size === file.entry.size && sameBlob(await hashFile(path), file.entry.blob);
+    if (isLink(file.entry)) {
+      return await Deno.readLink(path) === file.entry.link ? "same" : "other";
+    }
+    found = await readStamp(path);
+    if (found === null) return "other";
+    if (file.stamp !== null && sameStamp(found, file.stamp)) return "same";
+    if (found.size !== file.entry.size) return other();
+    return sameBlob(await hashFile(path), file.entry.blob) ? "same" : other();
   } catch {
     // Whatever cannot be read there any more is not what was put there.
-    return false;
+    return other();
   }
 }

@@ -22,10 +22,41 @@ const MAKE_LINKS = 'while [ $# -gt 0 ]; do ln -s -- "$1" "$2" || exit 1; shift 2
 export class Inputs {
   readonly shared: SharedInputs;
   readonly manifests: Manifests;
+  readonly #present = new Set<Visit>();
 
   constructor({ cas, home }: Site) {
     this.shared = new SharedInputs(cas, join(home, "inputs"));
     this.manifests = new Manifests(cas);
+  }
+
+  /** A run begins, with or without inputs, and ends when its visit is disposed of. */
+  enter(has: boolean): Visit {
+    const visit = new Visit(() => this.#present.delete(visit));
+    if (!has) return visit;
+    for (const other of this.#present) visit.meets(other);
+    this.#present.add(visit);
+    return visit;
+  }
+}
+
+/** One run's use of the shared inputs. */
+export class Visit implements Disposable {
+  #alone = true;
+
+  constructor(private readonly over: () => void) {}
+
+  /** Whether no other run used any meanwhile. */
+  get alone(): boolean {
+    return this.#alone;
+  }
+
+  meets(other: Visit): void {
+    this.#alone = false;
+    other.#alone = false;
+  }
+
+  [Symbol.dispose](): void {
+    this.over();
   }
 }
 
@@ -90,12 +121,32 @@ async function makeLinks(site: Site, links: readonly NewLink[]): Promise<void> {
   }
 }
 
-/** Why the inputs are no longer what was put there, or null when they are. */
-export async function changedInputs(site: Site, placed: readonly Placed[]): Promise<string | null> {
+/** Of the inputs that are no longer what was put there. */
+export interface ChangedInputs {
+  /** What to say of a run that did it. */
+  readonly message: string;
+  /** Only shared copies have changed, which a job beside this one may have done. */
+  readonly sharedOnly: boolean;
+}
+
+/** How the inputs in the checkout at `root` are no longer what was put there, or null when they are. */
+export async function changedInputs(
+  site: Site,
+  root: string,
+  placed: readonly Placed[],
+): Promise<ChangedInputs | null> {
   const changed = (await Promise.all(placed.map(changedPaths))).flat();
   if (changed.length === 0) return null;
-  const paths = changed.slice(0, SHOWN);
+  const paths = changed.slice(0, SHOWN).map(({ path }) => path);
   site.log.event("inputs.changed", { count: changed.length, paths });
+  if (await Deno.lstat(root).then(() => false, () => true)) {
+    return { message: "it deleted its own checkout, with its linked inputs", sharedOnly: false };
+  }
   const more = changed.length > SHOWN ? ` and ${changed.length - SHOWN} more` : "";
-  return `it changed its linked inputs, which are shared and read-only: ${paths.join(", ")}${more}`;
+  return {
+    message: `it changed its linked inputs, which are shared and read-only: ${
+      paths.join(", ")
+    }${more}`,
+    sharedOnly: changed.every(({ shared }) => shared),
+  };
 }

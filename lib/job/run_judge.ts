@@ -62,7 +62,7 @@ export async function judge(
   files: RunFiles,
   { required, timeout }: Pick<EvaluationJob, "required" | "timeout">,
   stop: AbortSignal,
-  inputs: Promise<string | null>,
+  changed: string | null,
 ): Promise<Sample> {
   const printed = await readPrinted(files, required);
   let units: Sample["units"] = {};
@@ -75,7 +75,6 @@ export async function judge(
       error = failure.message;
     }
   }
-  const changed = await inputs;
   if (changed !== null) error = error === null ? changed : `${error}; ${changed}`;
   return {
     metrics: Object.fromEntries(printed.metrics),

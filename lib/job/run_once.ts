@@ -2,10 +2,10 @@
 
 import { join } from "node:path";
 import type { Placed } from "../cas/mod.ts";
-import { isError, isHostFault, messageOf } from "../home/mod.ts";
+import { isError, isHostFault, messageOf, SubletError } from "../home/mod.ts";
 import type { Clones } from "./run_clones.ts";
 import { type Ended, runCommand } from "./run_command.ts";
-import { changedInputs, type Inputs, placeInputs } from "./run_inputs.ts";
+import { changedInputs, type Inputs, placeInputs, type Visit } from "./run_inputs.ts";
 import { judge, killedByStranger, notRun, stopped } from "./run_judge.ts";
 import type { LogLimits } from "./run_logs.ts";
 import type { RunPlace } from "./run_place.ts";
@@ -49,6 +49,7 @@ export async function runOnce(context: RunContext, source: Source, name: string)
   const { control, place } = context;
   const discard = async () => await (await context.clones.of(source)).discard(worktree);
   const worktree = place.makeRun(name);
+  using visit = context.inputs.enter(Object.keys(source.links).length > 0);
   let placed: readonly Placed[];
   try {
     placed = await prepare(context, source, worktree);
@@ -62,7 +63,7 @@ export async function runOnce(context: RunContext, source: Source, name: string)
   if (control.stop.aborted) {
     return { sample: notRun(stopped(control.stop)), stranger: false, discard };
   }
-  const run = await execute(context, name, worktree, placed);
+  const run = await execute(context, name, worktree, { placed, visit });
   return { ...run, discard };
 }
 
@@ -93,7 +94,7 @@ async function execute(
   context: RunContext,
   name: string,
   worktree: string,
-  placed: readonly Placed[],
+  { placed, visit }: { readonly placed: readonly Placed[]; readonly visit: Visit },
 ): Promise<Omit<Run, "discard">> {
   const { site, control, job, place, tag, graceMs, logs } = context;
   const units = place.units(site.ids.uuid());
@@ -131,8 +132,14 @@ async function execute(
     return { sample: notRun(`could not run: ${messageOf(error)}`), stranger: false };
   }
   if (ended.cause === "stale") return { sample: null, stranger: false };
-  const inputs = changedInputs(site, placed);
-  const sample = await judge(ended, files, job, control.stop, inputs);
+  const changed = await changedInputs(site, worktree, placed);
+  if (changed?.sharedOnly === true && !visit.alone && !control.stop.aborted) {
+    throw new SubletError(
+      "conflict",
+      "linked inputs that it shares were changed while other jobs ran beside it, so what it measured says nothing",
+    );
+  }
+  const sample = await judge(ended, files, job, control.stop, changed?.message ?? null);
   return { sample, stranger: killedByStranger(ended) };
 }
 

@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { type Cid, cidOf, type Entry, putManifest, storeTree } from "../../lib/cas/mod.ts";
-import { Bench, Control } from "./run_kit.ts";
+import { until } from "../kit/mod.ts";
+import { Bench, Control, reportOf } from "./run_kit.ts";
 
 /** A bench with a tree `data/{train,deep/test}` in its store; its manifest's address. */
 async function withData(): Promise<{ bench: Bench; data: Cid }> {
@@ -84,6 +85,53 @@ Deno.test("an input that is changed under a failing run is told beside the failu
   });
   assert.match(report.samples[0]?.error ?? "", /^exit 2; it changed its linked inputs/);
 });
+
+Deno.test("a run that deleted its own checkout is told so", async () => {
+  const { bench, data } = await withData();
+  await using _ = bench;
+  const artifact = bench.source({ links: { data } });
+  const report = await bench.report('echo METRIC score=1; rm -rf "$PWD"', { artifact });
+  assert.equal(
+    report.samples[0]?.error,
+    "it deleted its own checkout, with its linked inputs",
+  );
+});
+
+Deno.test("a run whose inputs were changed beside another is lost, and one that replaced its own has failed", async () => {
+  const { bench, data } = await withData();
+  await using _ = bench;
+  const artifact = bench.source({ links: { data } });
+  const go = bench.dir.join("go");
+  const wait = `touch ${go}.$1; while ! [ -e ${go} ]; do sleep 0.02; done;`;
+  const run = (lease: number, script: string) =>
+    bench.runner.run(
+      bench.job("", {
+        artifact,
+        command: ["/bin/sh", "-c", `${wait} ${script}`, "sh", String(lease)],
+      }),
+      new Control(lease),
+    );
+  const innocent = run(7, `while ! [ -e ${go}.done ]; do sleep 0.02; done; ${SUM}`);
+  const writing = run(8, `chmod u+w data/train; echo 1 > data/train; touch ${go}.done; ${SUM}`);
+  const removing = run(9, `rm -f data/train; echo 40 >data/train; ${SUM}`);
+  await until("all run", async () => {
+    const found = await Promise.all([7, 8, 9].map((lease) => exists(`${go}.${lease}`)));
+    return found.every(Boolean);
+  });
+  await Deno.writeTextFile(go, "");
+  const beside = await Promise.allSettled([innocent, writing]);
+  for (const ended of beside) {
+    assert.ok(ended.status === "rejected");
+    assert.match(String(ended.reason), /inputs that it shares were changed while other jobs ran/);
+  }
+  assert.match(reportOf(await removing).samples[0]?.error ?? "", /^it changed its linked inputs/);
+  const next = await bench.report(SUM, { artifact }, new Control(10));
+  assert.deepEqual(next.samples[0]?.metrics, { score: 42 });
+});
+
+async function exists(path: string): Promise<boolean> {
+  return await Deno.lstat(path).then(() => true, () => false);
+}
 
 Deno.test("a manifest or a blob that the store lacks is a sample with the reason", async () => {
   const { bench } = await withData();
