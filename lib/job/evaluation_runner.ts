@@ -69,10 +69,10 @@ export class EvaluationRunner implements JobRunner {
 
   async run(value: unknown, control: JobControl): Promise<Outcome> {
     const parsed = evaluationJob.safeParse(value);
-    if (!parsed.success) return { lost: invalid(parsed.error) };
+    if (!parsed.success) return this.#refused(invalid(parsed.error));
     const job = parsed.data;
     if (job.runner !== "process") {
-      return { lost: `this worker has no runner ${JSON.stringify(job.runner)}` };
+      return this.#refused(`this worker has no runner ${JSON.stringify(job.runner)}`);
     }
     const place = new RunPlace(this.#site.home, job, control.lease);
     const tag = this.#site.ids.uuid();
@@ -101,6 +101,12 @@ export class EvaluationRunner implements JobRunner {
     const files = await this.#store(place, control);
     const report = { samples: samples.candidate, bar_samples: samples.bar, files };
     return { report: { kind: this.kind, ...report, ...cut } };
+  }
+
+  /** No worker of this version can run it, today or tomorrow: its evaluation fails, rather than be tried again. */
+  #refused(reason: string): Outcome {
+    const report = { samples: [notRun(reason)], bar_samples: [], files: {} };
+    return { report: { kind: this.kind, ...report } };
   }
 
   /** Every run up to the first that fails, or null when the lease is stale. */
@@ -174,7 +180,7 @@ export class EvaluationRunner implements JobRunner {
     control: JobControl,
   ): Promise<Outcome> {
     const parsed = evaluationJob.safeParse(value);
-    if (!parsed.success) return { lost: invalid(parsed.error) };
+    if (!parsed.success) return this.#refused(invalid(parsed.error));
     const place = new RunPlace(this.#site.home, parsed.data, control.lease);
     await this.#stopLeft(held.handle, await place.tag(), place.root);
     await this.#discard(parsed.data, place);
@@ -237,5 +243,9 @@ function invalid(
   error: { readonly issues: readonly { path: PropertyKey[]; message: string }[] },
 ): string {
   const [issue] = error.issues;
-  return `the job is not valid: ${issue?.path.map(String).join(".")}: ${issue?.message}`;
+  const where = issue?.path.map(String).join(".") ?? "";
+  const message = issue?.message ?? "";
+  // What judges paths names the field itself.
+  const said = where === "" || message.startsWith(`${where}: `) ? message : `${where}: ${message}`;
+  return `the job is not valid: ${said}`;
 }

@@ -35,6 +35,15 @@ export function relativePath(what: string): z.ZodType<string, string> {
   });
 }
 
+/** What a home holds beside the places of jobs. */
+const RESERVED =
+  /^(inputs|clones|spool|tmp|store|bin|begun|cas|secrets|worker-.*|config\.toml.*|sublet\..*|serve\..*)$/;
+
+/** Whether a job at `path` would be among what its worker's home keeps for itself; file systems may fold case. */
+function isReserved(path: string): boolean {
+  return RESERVED.test((path.split("/")[0] ?? "").toLowerCase().replace(/[\s.]+$/, ""));
+}
+
 /** Files by safe relative path. */
 export const filesByPath = z.record(relativePath("files"), cidText);
 
@@ -71,7 +80,9 @@ export const evaluationJob = z.object({
   runner: z.string().default("process"),
   artifact: source,
   /** Log directory beneath the worker's home; the worker adds `/lease-<id>`. */
-  place: relativePath("place"),
+  place: relativePath("place").refine((path) => !isReserved(path), {
+    error: "it is a name that a worker's home uses itself",
+  }),
   command: z.array(z.string()).min(1),
   /** Seconds for each run of the command. */
   timeout: z.number().positive(),

@@ -395,11 +395,31 @@ Deno.test("cleanup removes what a job made unwritable", async () => {
   assert.deepEqual(names(bench.dir.join("home/runs/12/eval-0")), []);
 });
 
-Deno.test("a job whose place or paths leave the home is refused, and nothing is written", async () => {
+Deno.test("a job whose place leaves the home, or is the home's own, fails, and nothing is written", async () => {
   await using bench = await Bench.make();
-  for (const place of ["../outside", "/tmp/outside", "a/../../b", "", ".git/hooks"]) {
+  const refused = async (place: string) => {
     const outcome = await bench.runner.run(bench.job("true", { place }), new Control());
-    assert.ok("lost" in outcome && /place/.test(outcome.lost), JSON.stringify(outcome));
+    return errorOf(reportOf(outcome));
+  };
+  for (const place of ["../outside", "/tmp/outside", "a/../../b", "", ".git/hooks"]) {
+    assert.match(await refused(place), /^the job is not valid: place: (?!place).*is refused/);
+  }
+  const own = [
+    "inputs",
+    "clones/a",
+    "Spool",
+    "tmp",
+    "store/x",
+    "bin",
+    "worker-1.lock",
+    "config.toml",
+  ];
+  for (const place of [...own, "sublet.db-wal", "begun/worker", "TMP. ./x"]) {
+    assert.equal(
+      await refused(place),
+      "the job is not valid: place: it is a name that a worker's home uses itself",
+      place,
+    );
   }
   assert.deepEqual(names(bench.dir.path), ["home", "record"]);
   assert.deepEqual(names(bench.dir.join("home")), []);
@@ -416,16 +436,14 @@ Deno.test("a place that is a link out of the home is refused, and nothing is wri
   assert.deepEqual(names(bench.dir.join("outside")), []);
 });
 
-Deno.test("a job that is not valid, or for another runner, is lost with the reason", async () => {
+Deno.test("a job that is not valid, or for another runner, has failed at once, with the reason", async () => {
   await using bench = await Bench.make();
-  const lost = async (job: unknown) => {
-    const outcome = await bench.runner.run(job, new Control());
-    return "lost" in outcome ? outcome.lost : "";
-  };
-  assert.match(await lost({ kind: "evaluation" }), /^the job is not valid/);
-  assert.match(await lost(bench.job("true", { command: [] })), /command/);
-  assert.match(await lost(bench.job("true", { timeout: 0 })), /timeout/);
-  assert.match(await lost(bench.job("true", { runner: "docker" })), /no runner "docker"/);
+  const error = async (job: unknown) =>
+    errorOf(reportOf(await bench.runner.run(job, new Control())));
+  assert.match(await error({ kind: "evaluation" }), /^the job is not valid: evaluation: /);
+  assert.match(await error(bench.job("true", { command: [] })), /command/);
+  assert.match(await error(bench.job("true", { timeout: 0 })), /timeout/);
+  assert.match(await error(bench.job("true", { runner: "docker" })), /no runner "docker"/);
 });
 
 Deno.test("a restarted worker stops what the earlier one left, and loses the job", async () => {
