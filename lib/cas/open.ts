@@ -2,7 +2,8 @@
 
 import { isAbsolute, join } from "node:path";
 import * as z from "zod";
-import { nearest, parseTable, SubletError } from "../home/mod.ts";
+import { parseTable } from "../home/config/mod.ts";
+import { nearest, SubletError } from "../home/mod.ts";
 import type { HttpClient } from "../net/mod.ts";
 import type { Cas } from "./contract.ts";
 import { openDisk } from "./disk.ts";

@@ -1,7 +1,8 @@
 /** @module The store that this home's `[plugins.cas]` names. */
 
 import { type Cas, openCas } from "../cas/mod.ts";
-import { homeDir, homePaths, loadConfig, makeHome } from "../home/mod.ts";
+import { loadConfig } from "../home/config/mod.ts";
+import { homeDir, homePaths, makeHome } from "../home/mod.ts";
 import { credentialFromEnv, openHttpClient } from "../net/mod.ts";
 
 /** The opened store. */

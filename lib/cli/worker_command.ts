@@ -1,7 +1,7 @@
 /** @module `sublet worker`: lend this machine; `sublet worker list`: who is there. */
 
 import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
-import { homeDir, homePaths, loadConfig, makeHome, SubletError } from "../home/mod.ts";
+import { homeDir, homePaths, makeHome, SubletError } from "../home/mod.ts";
 import { ApiClient } from "./api_client.ts";
 
 import { Finished } from "./finished.ts";
@@ -59,6 +59,7 @@ Example:
       }
       const paths = homePaths(homeDir());
       await makeHome(paths.root);
+      const { loadConfig } = await import("../home/config/mod.ts");
       const config = await loadConfig(paths.root);
       const { credentialFromEnv } = await import("../net/mod.ts");
       const { runSupervisedWorker } = await import("../lease/machine/mod.ts");

@@ -1,4 +1,4 @@
-/** @module The door of `lib/home`: errors, ports and their real adapters, paths, config, and safe relative paths. */
+/** @module The door of `lib/home`: errors, ports and their real adapters, paths, and safe relative paths. */
 
 export * from "./errors.ts";
 export type * from "./ports.ts";
@@ -18,9 +18,7 @@ export {
   type WriteOptions,
 } from "./beneath.ts";
 export { type Address, addressOf, formatAddress, isLoopback, parseAddress } from "./address.ts";
-export * from "./config.ts";
-export { ConfigError, parseTable } from "./config_error.ts";
-export { POOL_NAME } from "./config_schema.ts";
-export * from "./live_keys.ts";
+export * from "./listen.ts";
+export { POOL_NAME } from "./pool_name.ts";
 export { isHostFault } from "./host_fault.ts";
 export { nearest } from "./nearest.ts";

@@ -3,18 +3,8 @@
  * force at once and after every restart.
  */
 
-import {
-  type Clock,
-  isError,
-  liveDefault,
-  type LiveKey,
-  liveKey,
-  liveKeys,
-  liveValue,
-  type Log,
-  messageOf,
-  SubletError,
-} from "../home/mod.ts";
+import { liveDefault, type LiveKey, liveKey, liveKeys, liveValue } from "../home/config/mod.ts";
+import { type Clock, isError, type Log, messageOf, SubletError } from "../home/mod.ts";
 import type { Db, Row } from "../store/mod.ts";
 import type { Pool } from "./gates.ts";
 import { isoTime } from "./time.ts";

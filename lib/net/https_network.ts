@@ -1,13 +1,7 @@
 /** @module The network `https`: one TCP listener, TLS of our own or of a proxy before it, callers by token. */
 
-import {
-  type Address,
-  type Config,
-  formatAddress,
-  listenReason,
-  messageOf,
-  SubletError,
-} from "../home/mod.ts";
+import type { Config } from "../home/config/mod.ts";
+import { type Address, formatAddress, listenReason, messageOf, SubletError } from "../home/mod.ts";
 import type { Network, Refused } from "./contract.ts";
 
 /** A certificate chain and its key, PEM. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as z from "zod";
-import { type Config, ConfigError, loadConfig, parseTable } from "../../lib/home/mod.ts";
+import { type Config, ConfigError, loadConfig, parseTable } from "../../lib/home/config/mod.ts";
 import { TempDir } from "../kit/mod.ts";
 
 async function load(

@@ -1,13 +1,7 @@
 /** @module What a server is started with: the home's config, and `--listen` over it. */
 
-import {
-  type Config,
-  homeDir,
-  type HomePaths,
-  homePaths,
-  loadConfig,
-  makeHome,
-} from "../../home/mod.ts";
+import { type Config, loadConfig } from "../../home/config/mod.ts";
+import { homeDir, type HomePaths, homePaths, makeHome } from "../../home/mod.ts";
 import { HttpsNetwork } from "../../net/mod.ts";
 
 /** A server's settings, judged. */

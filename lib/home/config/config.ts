@@ -1,11 +1,12 @@
 /** @module The configuration of a home: `config.toml`, with variables of the environment over it. */
 
 import { resolve } from "node:path";
-import { type Address, addressOf, isLoopback, parseAddress } from "./address.ts";
+import { type Address, addressOf, parseAddress } from "../address.ts";
+import { listenReason, type TlsSetting } from "../listen.ts";
 import { ConfigError, type Origin, problemLine, problemsOf, valueAt } from "./config_error.ts";
 import { type ConfigFile, configFile, pool as poolTable, timing } from "./config_schema.ts";
 import { originIn, type Override, readSources, type Table } from "./config_sources.ts";
-import { type Env, homePaths } from "./paths.ts";
+import { type Env, homePaths } from "../paths.ts";
 import { coerce } from "./zod_walk.ts";
 
 /** What each worker of a pool takes on. */
@@ -23,15 +24,6 @@ export interface Pool {
   /** How its workers are started; read by its provider. */
   readonly provisioner: Readonly<Record<string, unknown>> & { readonly max: number } | null;
 }
-
-/** Files of a certificate chain and its key, PEM, absolute. */
-export interface TlsFiles {
-  readonly cert: string;
-  readonly key: string;
-}
-
-/** Where TLS is ended: here with these files, at a proxy before the server, or nowhere (null). */
-export type TlsSetting = TlsFiles | "proxy" | null;
 
 /** Everything that a home's `config.toml` and environment say. */
 export interface Config {
@@ -152,14 +144,6 @@ function runnerProblems(table: Table, origin: Origin): string[] {
       "it has a provisioner and takes evaluations";
     return [problemLine(path, read.data.runners, rule, origin(path))];
   });
-}
-
-/** Why a server may not listen on `listen` with `tls`, or null when it may. */
-export function listenReason(listen: Address, tls: TlsSetting): string | null {
-  if (tls !== null || isLoopback(listen.host)) return null;
-  return "it is no loopback address, and without TLS tokens would cross the network in clear: set tls = " +
-    '{ cert = "FILE", key = "FILE" } in [plugins.network], or tls = "proxy" when a proxy before the ' +
-    "server ends TLS";
 }
 
 function listenProblems(table: Table, origin: Origin): string[] {

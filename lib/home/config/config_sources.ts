@@ -1,9 +1,9 @@
 /** @module Where a configuration comes from: `config.toml`, then the environment on top of it. */
 
 import { parse, TomlError } from "smol-toml";
-import { messageOf } from "./errors.ts";
+import { messageOf } from "../errors.ts";
 import { type KeyPath } from "./config_error.ts";
-import type { Env } from "./paths.ts";
+import type { Env } from "../paths.ts";
 import { EnvText } from "./zod_walk.ts";
 
 /** A table of tables and values, without a prototype. */

@@ -1,8 +1,8 @@
 /** @module The mistakes of a configuration, each one line that names the key, the value, the rule and where it is. */
 
 import type * as z from "zod";
-import { SubletError } from "./errors.ts";
-import { nearest } from "./nearest.ts";
+import { SubletError } from "../errors.ts";
+import { nearest } from "../nearest.ts";
 import { keysAt } from "./zod_walk.ts";
 
 /** Every mistake of a configuration at once: its message has one line each. */

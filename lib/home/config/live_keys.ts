@@ -1,8 +1,8 @@
 /** @module The keys of `config.toml` that may change while a server runs, and what each may be. */
 
 import { pool } from "./config_schema.ts";
-import { SubletError } from "./errors.ts";
-import { nearest } from "./nearest.ts";
+import { SubletError } from "../errors.ts";
+import { nearest } from "../nearest.ts";
 
 const PREFIX = "executor.pools.";
 

@@ -1,7 +1,8 @@
 /** @module The tables of `config.toml` and the rules of their keys. Keys are those of the file. */
 
 import * as z from "zod";
-import { addressOf } from "./address.ts";
+import { addressOf } from "../address.ts";
+import { POOL_NAME } from "../pool_name.ts";
 
 function number(rule: string, test: (value: number) => boolean) {
   return z.number({ error: rule }).refine(test, { error: rule });
@@ -16,9 +17,6 @@ const whole = z.number({ error: wholeRule }).refine(
 );
 const text = z.string({ error: "must be text" }).min(1, { error: "must not be empty" });
 const runner = text.max(200, { error: "must be at most 200 characters" });
-
-/** Names of pools: they appear in URLs, tables and variables. */
-export const POOL_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 const provisioner = z.looseObject({ max: whole }, {
   error: "must be a table with at least max and compute",
