@@ -67,7 +67,9 @@ export async function compareMetric(
     return { ...base, gain: null, worst: null, method: null, why: null };
   }
   const sign = direction === "higher" ? 1 : -1;
-  const gain = sign * (own - other) || 0;
+  // A difference may be too large for a number, and JSON has no infinity.
+  const most = Number.MAX_VALUE;
+  const gain = Math.min(Math.max(sign * (own - other), -most), most) || 0;
   if (role === "watch") return { ...base, gain, worst: null, method: null, why: null };
   const mine = unitMeans(metric.name, candidate);
   const theirs = unitMeans(metric.name, bar);
@@ -132,5 +134,9 @@ function sameKeys(a: Map<string, number>, b: Map<string, number>): boolean {
 }
 
 function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
+  const plain = values.reduce((sum, value) => sum + value, 0) / values.length;
+  // A sum may be too large for a number where the mean is not.
+  return Number.isFinite(plain)
+    ? plain
+    : values.reduce((sum, value) => sum + value / values.length, 0);
 }

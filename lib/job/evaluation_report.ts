@@ -7,6 +7,8 @@ import { type EvaluationReport, evaluationReport } from "./shapes.ts";
 const MAX_RUNS = 1000;
 const MAX_METRICS = 10_000;
 const MAX_FILES = 100_000;
+/** Tables within tables of a report: samples, their units, and the unit's numbers. */
+const MAX_DEPTH = 6;
 
 /**
  * The report that `value` is. Throws `unsafe_path` for a file's path that could leave its root, and `invalid_body` for
@@ -17,6 +19,7 @@ export function parseEvaluationReport(value: unknown): EvaluationReport {
   if (isTable(files)) {
     for (const path of Object.keys(files)) safeRelative(path, "files of the report");
   }
+  checkKeys(value);
   const checked = evaluationReport.safeParse(value);
   if (!checked.success) {
     const [issue] = checked.error.issues;
@@ -31,6 +34,15 @@ export function parseEvaluationReport(value: unknown): EvaluationReport {
     bounded("metrics", Object.keys(sample.metrics).length, MAX_METRICS);
   }
   return report;
+}
+
+/** A table that is read as JSON drops the key `__proto__`, so what it names would vanish: throws `invalid_body`. */
+function checkKeys(value: unknown, depth = 0): void {
+  if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return;
+  if (!Array.isArray(value) && Object.hasOwn(value, "__proto__")) {
+    throw new SubletError("invalid_body", "the report names something __proto__: rename it");
+  }
+  for (const each of Object.values(value)) checkKeys(each, depth + 1);
 }
 
 function bounded(what: string, count: number, most: number): void {

@@ -133,6 +133,7 @@ async function list(
       const path = directory === "" ? entry.name : `${directory}/${entry.name}`;
       if (skip(path) || (!entry.isFile && !entry.isDirectory)) continue;
       const reason = unsafeReason(path) ??
+        (path === "__proto__" ? "no report can hold that name" : null) ??
         ((entry.isFile ? paths : directories).length >= most ? "there are too many" : null);
       if (reason !== null) leftOut.add(path, reason);
       else (entry.isFile ? paths : directories).push(path);

@@ -116,7 +116,8 @@ export class MetricReader {
     const at = line.indexOf("=");
     const name = at < 0 || !line.startsWith("METRIC ") ? "" : line.slice(7, at).trim();
     const value = at < 0 || tooLong ? null : parseNumber(line.slice(at + 1).trim());
-    if (name === "" || name.length > MAX_NAME || value === null) {
+    // A table in JSON has no such key.
+    if (name === "" || name === "__proto__" || name.length > MAX_NAME || value === null) {
       this.#malformed.push(line.length > SHOWN ? `${line.slice(0, SHOWN)}…` : line);
       if (this.#malformed.length > MAX_MALFORMED) this.#malformed.shift();
     } else if (

@@ -17,9 +17,18 @@ export const MAX_MESSAGES = 100;
 /** How many commits `have` of `send` holds at most. */
 export const MAX_HAVE = 64;
 
+/** Characters of a name that a worker gives: its version, a label, a runner. */
+const MAX_NAME = 200;
+/** Characters of a reason or an error that a worker gives. */
+const MAX_REASON = 64 * 1024;
+const MAX_NAMES = 1_000;
+const name = z.string().max(MAX_NAME);
+/** Cut rather than refused: a worker of protocol 7 takes a refusal for its dismissal. */
+const reason = z.string().transform((text) => text.slice(0, MAX_REASON).toWellFormed());
+
 /** What a worker's host has now. Bytes; `load1` is the 1-minute load average. */
 export const hostSample = z.object({
-  at: z.string(),
+  at: z.string().max(100),
   cpus: z.int().positive(),
   load1: z.number(),
   memory_available: z.number(),
@@ -76,16 +85,20 @@ const wait = z.number().min(0).max(MAX_POLL_SECONDS).default(0);
 export const requests = {
   register: z.object({
     protocol: z.int(),
-    version: z.string(),
-    pool: z.string(),
-    runners: z.array(z.string()),
+    version: name,
+    pool: name,
+    runners: z.array(name).max(MAX_NAMES),
     sample: hostSample,
     cas_probe: cidText,
     /** Ours: free-form labels that jobs may require. */
-    labels: z.array(z.string()).default([]),
+    labels: z.array(name).max(MAX_NAMES).default([]),
   }),
   acquire: z.object({ request_id: z.string().min(1).max(200), sample: hostSample }),
-  started: z.object({ lease: leaseId, handle: jobHandle, session_id: z.string().nullable() }),
+  started: z.object({
+    lease: leaseId,
+    handle: jobHandle,
+    session_id: z.string().nullable(),
+  }),
   heartbeat: z.object({
     leases: z.record(z.string().regex(/^\d{1,15}$/), z.string().nullable()),
     sample: hostSample,
@@ -95,9 +108,9 @@ export const requests = {
     request_id: z.string().min(1).max(200),
     report: z.looseObject({ kind: z.string() }),
   }),
-  lost: z.object({ lease: leaseId, reason: z.string() }),
+  lost: z.object({ lease: leaseId, reason }),
   messages: z.object({ after: z.int().min(0), wait }),
-  queued: z.object({ message: z.int(), error: z.string().nullable() }),
+  queued: z.object({ message: z.int(), error: reason.nullable() }),
   secrets: z.object({ lease: leaseId }),
   send: z.object({
     repo: z.int(),

@@ -39,7 +39,7 @@ const lines: [string, Record<string, number>][] = [
   ["METRIC\ta=1", {}],
   ["", {}],
   ["\n\n\r\n", {}],
-  ["METRIC __proto__=1\nMETRIC constructor=2", { ["__proto__"]: 1, constructor: 2 }],
+  ["METRIC constructor=2", { constructor: 2 }],
 ];
 for (const [text, expected] of lines) {
   Deno.test(`${JSON.stringify(text)} prints ${JSON.stringify(expected)}`, () => {
@@ -95,4 +95,10 @@ Deno.test("of many malformed lines only the last few are told, shortened", () =>
   assert.equal(malformed.length, 3);
   assert.ok(malformed.every((line) => line.length <= 121));
   assert.match(malformed[2] ?? "", /^METRIC bad99=/);
+});
+
+Deno.test("a metric that a report cannot name is told as malformed, and does not vanish", () => {
+  const printed = read("METRIC a=1\nMETRIC __proto__=2\nMETRIC constructor=3\n");
+  assert.deepEqual([...printed.metrics], [["a", 1], ["constructor", 3]]);
+  assert.deepEqual(printed.malformed, ["METRIC __proto__=2"]);
 });

@@ -70,6 +70,23 @@ Deno.test("a worker says that its job is lost", async () => {
   refused(await worker.call("lost", body), 409, "stale_lease", /lease 1: it is expired/);
 });
 
+Deno.test("what a worker says of itself is bounded, and a long reason is cut", async () => {
+  await using served = await Served.make();
+  const { job } = await served.rig.submit();
+  const worker = await served.worker("w");
+  const long = "x".repeat(201);
+  const many = Array.from({ length: 1_001 }, (_, number) => `l${number}`);
+  for (const over of [{ version: long }, { labels: [long] }, { labels: many }, { runners: many }]) {
+    const [field = ""] = Object.keys(over);
+    refused(await worker.register(over), 422, undefined, new RegExp(field));
+  }
+  await worker.register();
+  const lease = await worker.take();
+  assert.equal((await worker.call("lost", { lease, reason: "é".repeat(70_000) })).status, 204);
+  const { leases } = await served.rig.engine.showJob(job);
+  assert.ok((leases[0]?.reason?.length ?? 0) > 0 && (leases[0]?.reason?.length ?? 0) <= 65_536);
+});
+
 Deno.test("messages are an array, or 204 when there are none", async () => {
   await using served = await Served.make();
   await served.rig.submit();
