@@ -24,16 +24,14 @@ export class ApiClient implements Disposable {
   /** The API that this machine's environment names. */
   static async open(env: Record<string, string> = Deno.env.toObject()): Promise<ApiClient> {
     // Loaded when a command calls, so that `--help` and `version` do not wait for it.
-    const { openHttpClient } = await import("../net/mod.ts");
+    const { openHttpClient, tokenOf } = await import("../net/mod.ts");
     const server = env["SUBLET_SERVER"];
     if (server !== undefined && server !== "") {
-      const token = env["SUBLET_TOKEN"];
-      if (token === undefined || token === "") {
-        throw new SubletError(
-          "no_credential",
-          `SUBLET_SERVER is set, but SUBLET_TOKEN is not: make one on the server with \`sublet token create NAME --access act\``,
-        );
-      }
+      const token = tokenOf(
+        env,
+        "SUBLET_TOKEN",
+        "SUBLET_SERVER is set, but SUBLET_TOKEN is not: make one on the server with `sublet token create NAME --access act`",
+      );
       return new ApiClient(
         openHttpClient({ server, token, env }),
         (error) => `${messageOf(error)} (SUBLET_SERVER=${server})`,

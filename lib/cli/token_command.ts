@@ -1,7 +1,7 @@
 /** @module `sublet token create | list | revoke`. With a server of this home or without one. */
 
 import { type Command, Option } from "@commander-js/extra-typings";
-import { isError } from "../home/mod.ts";
+import { isError, messageOf } from "../home/mod.ts";
 import type { Access } from "../net/mod.ts";
 import { ApiClient } from "./api_client.ts";
 import { Output } from "./output.ts";
@@ -36,6 +36,15 @@ async function either<T>(
   }
 }
 
+/** Say that a pool is not there: it may still be to come, so the token is made all the same. */
+async function notePool(api: ApiClient, pool: string): Promise<void> {
+  const { pools } = await api.call<{ pools: { pool: string }[] }>("GET", "/v1/pools");
+  if (pools.some((each) => each.pool === pool)) return;
+  new Output().note(
+    `the server has no pool ${pool} (\`sublet pool list\`): add it to its config.toml before a worker joins`,
+  );
+}
+
 /** Add the commands. */
 export function addToken(root: Command): void {
   const token = root.command("token").description(
@@ -54,13 +63,19 @@ export function addToken(root: Command): void {
       const pool = options.pool ?? null;
       const expiresAt = options.expires === undefined ? null : Date.now() + options.expires;
       const secret = await either(
-        async (api) =>
-          (await api.call<{ secret: string }>("POST", "/v1/tokens", {
+        async (api) => {
+          const { secret } = await api.call<{ secret: string }>("POST", "/v1/tokens", {
             name,
             access,
             pool,
             expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString(),
-          })).secret,
+          });
+          // The secret is shown once: nothing that fails after it was made may lose it.
+          if (pool !== null) {
+            await notePool(api, pool).catch((error) => new Output().note(messageOf(error)));
+          }
+          return secret;
+        },
         async () => {
           await using home = await openHome();
           return await home.tokens.create(name, { access, pool, expiresAt });

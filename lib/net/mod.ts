@@ -9,7 +9,7 @@ export {
   type NetEnv,
   requireAccess,
 } from "./access.ts";
-export { credentialFromEnv, CREDENTIALS } from "./credential.ts";
+export { credentialFromEnv, CREDENTIALS, tokenOf } from "./credential.ts";
 export { errorBody, type ErrorStyle, onError, onNotFound, toResponse } from "./http_error.ts";
 export { HttpsNetwork, type Tls } from "./https_network.ts";
 export { issueText, readJson } from "./read_json.ts";
