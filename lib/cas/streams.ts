@@ -2,7 +2,6 @@
 
 import { messageOf, SubletError } from "../home/mod.ts";
 import type { BlobBody, Limits } from "./contract.ts";
-import { BLOCK_HEADER } from "./zstd_frame.ts";
 import { checkCancelled, checkGrowth, checkLength, named } from "./limits.ts";
 
 /** `parts` as one array. */
@@ -138,11 +137,10 @@ export function streamOf(data: Uint8Array): ReadableStream<Uint8Array> {
   });
 }
 
-/** Let go of the memory of `piece`, unless there may be another in its buffer: one needs a block's header before it. */
+/** Let go of the buffer that `piece` is the last in: pieces come in the order in which they are in their buffers. */
 function release(piece: Uint8Array): void {
   const { buffer, byteOffset, length } = piece;
-  if (byteOffset !== 0 || buffer.byteLength - length > BLOCK_HEADER) return;
-  if (!(buffer instanceof ArrayBuffer)) return;
+  if (byteOffset + length < buffer.byteLength || !(buffer instanceof ArrayBuffer)) return;
   // Who has passed it to the system by now keeps the memory until it is sent; the collector has nothing to do with it.
   if (!buffer.detached) buffer.transfer(0);
 }
