@@ -27,3 +27,4 @@ export { type CampaignRef, Evaluations, type EvaluationsDeps } from "./evaluatio
 export { EvaluationRunner, type EvaluationRunnerOptions } from "./evaluation_runner.ts";
 export type { VcsByName } from "./run_clones.ts";
 export { LOG_LIMITS, type LogLimits } from "./run_logs.ts";
+export { MAKE_LINKS } from "./run_inputs.ts";

@@ -16,7 +16,8 @@ import type { Source } from "./shapes.ts";
 
 /** Symbolic links that one helper process makes. */
 const BATCH = 100;
-const MAKE_LINKS = 'while [ $# -gt 0 ]; do ln -s -- "$1" "$2" || exit 1; shift 2; done';
+/** The script that makes links: target, path, target, path… */
+export const MAKE_LINKS = 'while [ $# -gt 0 ]; do ln -s -- "$1" "$2" || exit 1; shift 2; done';
 
 /** What the jobs of a worker share of their inputs. */
 export class Inputs {

@@ -57,6 +57,9 @@ const SETTINGS = [
   "safe.directory=*",
 ].flatMap((setting) => ["-c", setting]);
 
+/** How every call of ours begins. */
+export const LEADING: readonly string[] = ["git", "--no-pager", ...SETTINGS];
+
 /** A failed git call: `failed`, with its exit code and what it said. */
 export class GitFailure extends SubletError {
   constructor(
@@ -113,9 +116,7 @@ export class Git {
     const { args, cwd, gitDir, workTree, settings = [], stdin, stdoutPath, answers = [0] } = call;
     const result = await this.#exec.exec({
       argv: [
-        "git",
-        "--no-pager",
-        ...SETTINGS,
+        ...LEADING,
         ...settings.flatMap((setting) => ["-c", setting]),
         ...(gitDir === undefined ? [] : [`--git-dir=${gitDir}`]),
         ...(workTree === undefined ? [] : [`--work-tree=${workTree}`]),

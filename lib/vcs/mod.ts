@@ -10,5 +10,6 @@ export {
   type TransfersPorts,
 } from "./first_transfer.ts";
 export { gitTable, GitVcs } from "./git.ts";
-export { type Exec, GIT_ENV, GitFailure } from "./git_call.ts";
+export { type Exec, GIT_ENV, GitFailure, LEADING } from "./git_call.ts";
+export { foreignGitCall, gitPaths } from "./git_guard.ts";
 export type { VcsPorts } from "./repository.ts";

@@ -4,6 +4,8 @@
  */
 
 import { isError, messageOf } from "../../lib/home/mod.ts";
+import { MAKE_LINKS } from "../../lib/job/mod.ts";
+import { GIT_ENV, LEADING } from "../../lib/vcs/mod.ts";
 import { type FromWorker, SupervisorClient, type ToWorker } from "../../lib/lease/machine/rpc.ts";
 
 const scope = globalThis as unknown as {
@@ -96,14 +98,50 @@ async function asked(home: string): Promise<Record<string, string>> {
         env: { SUBLET_HTTPS_TOKEN: "" },
       })
     ),
-    "git": await attempt(() => supervisor.exec({ argv: ["git", "version"], cwd: home })),
-    "git elsewhere": await attempt(() => supervisor.exec({ argv: ["git", "version"], cwd: "/" })),
+    "git": await attempt(() =>
+      supervisor.exec({ argv: [...LEADING, "version"], env: GIT_ENV, cwd: home })
+    ),
+    "git elsewhere": await attempt(() =>
+      supervisor.exec({ argv: [...LEADING, "version"], env: GIT_ENV, cwd: "/" })
+    ),
+    "git of another kind": await attempt(() =>
+      supervisor.exec({ argv: ["git", "version"], cwd: home, env: GIT_ENV })
+    ),
+    "git with a program of its own": await attempt(() =>
+      supervisor.exec({
+        argv: [...LEADING, "-c", "alias.x=!true", "x"],
+        cwd: home,
+        env: GIT_ENV,
+      })
+    ),
+    "git of a directory elsewhere": await attempt(() =>
+      supervisor.exec({ argv: [...LEADING, "--git-dir=/tmp", "version"], cwd: home, env: GIT_ENV })
+    ),
+    "another script": await attempt(() =>
+      supervisor.exec({ argv: ["/bin/sh", "-c", "true"], cwd: home })
+    ),
+    "a link elsewhere": await attempt(() =>
+      supervisor.exec({
+        argv: ["/bin/sh", "-c", MAKE_LINKS, "sh", "x", `${home}/out/x`],
+        cwd: home,
+      })
+    ),
     "another helper": await attempt(() => supervisor.exec({ argv: ["cat"], cwd: home })),
     "input elsewhere": await attempt(() =>
-      supervisor.exec({ argv: ["git", "version"], cwd: home, stdin: { path: "/etc/passwd" } })
+      supervisor.exec({
+        argv: [...LEADING, "version"],
+        env: GIT_ENV,
+        cwd: home,
+        stdin: { path: "/etc/passwd" },
+      })
     ),
     "write through a link": await attempt(() =>
-      supervisor.exec({ argv: ["git", "version"], cwd: home, stdoutPath: `${home}/link` })
+      supervisor.exec({
+        argv: [...LEADING, "version"],
+        env: GIT_ENV,
+        cwd: home,
+        stdoutPath: `${home}/link`,
+      })
     ),
     "stop a stranger": await attempt(() => supervisor.stop({ pid: 1, startTime: null }, null, 0)),
     "a malformed call": await attempt(() =>

@@ -10,10 +10,12 @@ import {
   type StartSpec,
   SubletError,
 } from "../../home/mod.ts";
+import { MAKE_LINKS } from "../../job/mod.ts";
+import { foreignGitCall, gitPaths } from "../../vcs/mod.ts";
 import { isOfJob } from "./process_table.ts";
 
-/** The helpers that a worker runs: git, and the shell for links that a limited process may not make. */
-const HELPERS: ReadonlySet<string> = new Set(["git", "/bin/sh"]);
+/** How the one script begins that a worker runs: for links, which a limited process may not make. */
+const LINKS = ["/bin/sh", "-c", MAKE_LINKS, "sh"];
 
 /**
  * `Processes` for a caller that is not trusted: directories and files beneath the home alone, helpers from a list, and
@@ -66,13 +68,7 @@ export class GuardedProcesses implements Processes {
   }
 
   async exec(spec: ExecSpec): Promise<ExecResult> {
-    const [program = ""] = spec.argv;
-    if (!HELPERS.has(program)) {
-      throw new SubletError(
-        "permission_denied",
-        `${JSON.stringify(program)} is no helper of a worker: ${[...HELPERS].join(", ")} are`,
-      );
-    }
+    await this.#helper(spec);
     await this.#beneath(spec.cwd, "the directory of a helper");
     if (spec.stdin !== undefined && !(spec.stdin instanceof Uint8Array)) {
       await this.#beneath(spec.stdin.path, "the input of a helper");
@@ -81,6 +77,24 @@ export class GuardedProcesses implements Processes {
       await this.#outputFile(spec.stdoutPath, "the output of a helper");
     }
     return await this.#processes.exec(spec);
+  }
+
+  /** A helper is a call of git as ours are, or makes links in the home. */
+  async #helper({ argv, env }: ExecSpec): Promise<void> {
+    let why = `${JSON.stringify(argv[0])} is no helper of a worker`;
+    if (argv[0] === "git") {
+      const foreign = foreignGitCall(argv, env ?? {});
+      if (foreign === null) {
+        for (const path of gitPaths(argv)) await this.#beneath(path, "the directory of git");
+        return;
+      }
+      why = `this call of git is none of a worker's: ${foreign}`;
+    } else if (LINKS.every((word, at) => argv[at] === word) && env === undefined) {
+      const paths = argv.slice(LINKS.length).filter((_, at) => at % 2 === 1);
+      for (const path of paths) await this.#beneath(dirname(path), "the directory of a link");
+      return;
+    }
+    throw new SubletError("permission_denied", why);
   }
 
   /** Stop everything that was started and not stopped yet. */

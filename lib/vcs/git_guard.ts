@@ -1,0 +1,43 @@
+/** @module Telling our own calls of git from any other, for whoever runs them for a caller that is not trusted. */
+
+import { GIT_ENV, LEADING } from "./git_call.ts";
+
+const SUBCOMMANDS: ReadonlySet<string> = new Set(
+  ("cat-file config for-each-ref fsck index-pack init log merge-base merge-tree pack-objects pack-refs read-tree " +
+    "repack rev-list rev-parse update-ref version").split(" "),
+);
+/** Settings that a call may add: a fixed pace of syncing, and filters that are switched off. */
+const SETTING = /^(core\.fsync=(none|default)|filter\.[^=\n]*\.(smudge=|process=|required=false))$/;
+/** Every option of our calls. None of them runs a program, or writes outside of the repository. */
+const OPTION =
+  /^(-[cdnquz]|--(all|allow-unrelated-histories|bare|batch|batch-check=.*|count=\d+|delta-base-offset|end-of-options|fix-thin|force|format=.*|full|geometric=2|get-regexp|git-common-dir|git-dir|initial-branch=main|is-ancestor|max-count=\d+|name-only|no-dangling|no-progress|no-reflogs|null|object-format=\w+|path-format=absolute|prune|quiet|reset|revs|show-object-format|sort=-creatordate|stdin|stdout|strict=[\w,=-]*|strict|template=|thin|threads=1|write-tree)?)$/;
+
+/** Why `argv` with `env` is no call of ours, or null when it is one. Paths are the caller's to judge: {@linkcode gitPaths}. */
+export function foreignGitCall(
+  argv: readonly string[],
+  env: Readonly<Record<string, string>>,
+): string | null {
+  const names = Object.keys(env);
+  const ours = names.length === Object.keys(GIT_ENV).length &&
+    names.every((name) => env[name] === GIT_ENV[name]);
+  if (!ours) return "its environment is not ours";
+  if (!LEADING.every((word, at) => argv[at] === word)) return "it does not begin as ours do";
+  let at = LEADING.length;
+  for (; argv[at] === "-c"; at += 2) {
+    if (!SETTING.test(argv[at + 1] ?? "")) return `the setting ${argv[at + 1]} is not ours`;
+  }
+  while (/^--(git-dir|work-tree)=/.test(argv[at] ?? "")) at++;
+  const [command = "", ...args] = argv.slice(at);
+  if (!SUBCOMMANDS.has(command)) return `git ${command} is not ours`;
+  if (command === "config" && !args.includes("--get-regexp")) return "it would set something";
+  const option = args.find((each) => each.startsWith("-") && !OPTION.test(each));
+  return option === undefined ? null : `its option ${option} is not ours`;
+}
+
+/** The paths in `argv` that say where a call of ours works. */
+export function gitPaths(argv: readonly string[]): string[] {
+  const named = argv.slice(LEADING.length).map((word) =>
+    /^--(?:git-dir|work-tree)=(.*)$/s.exec(word)?.[1]
+  );
+  return named.filter((path) => path !== undefined);
+}
