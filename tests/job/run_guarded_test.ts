@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { storeTree } from "../../lib/cas/mod.ts";
+import { EvaluationRunner } from "../../lib/job/mod.ts";
 import { GuardedProcesses } from "../../lib/lease/machine/guarded_processes.ts";
 import { systemProcesses } from "../../lib/lease/machine/processes.ts";
 import { foreignGitCall, GIT_ENV, LEADING } from "../../lib/vcs/mod.ts";
@@ -15,12 +16,7 @@ Deno.test("an evaluation with a bar and inputs runs under a supervisor, twice, a
   const { manifest } = await storeTree(bench.cas, bench.dir.join("data"));
   const processes = new GuardedProcesses(systemProcesses(), home);
   // The server's side of a transfer is no worker's: it keeps its own processes.
-  const guarded =
-    new (bench.runner.constructor as typeof import("../../lib/job/mod.ts").EvaluationRunner)({
-      ...bench.site,
-      home,
-      processes,
-    }, { graceMs: 200 });
+  const guarded = new EvaluationRunner({ ...bench.site, home, processes }, { graceMs: 200 });
   for (const lease of [7, 8]) {
     const revision = await bench.commit({ value: `${lease}\n` });
     const artifact = bench.source({ revision, links: { data: manifest } });
