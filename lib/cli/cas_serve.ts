@@ -33,7 +33,7 @@ export async function serveCas(listen: string, output: Output): Promise<void> {
   app.onError(onError("api", stderrLog));
   app.notFound(onNotFound(() => "api"));
   app.use("/v1/cas/*", authenticate(new Tokens(db, systemClock), network), requireAccess("worker"));
-  app.route("/", casRoutes(cas));
+  app.route("/", casRoutes(cas, { log: stderrLog }));
   const server = await serveHttp({
     fetch: (request, peer) => app.fetch(request, peer),
     listen: network.listen,
