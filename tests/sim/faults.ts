@@ -57,6 +57,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   "the server is started again": (sim) => void sim.server.restart(),
   "the server stands still": (sim, random) => {
     const { machine } = sim.server.options;
+    if (machine.still !== null) return;
     const since = sim.world.now;
     machine.stand(random.pick(["suspended", "frozen"]));
     return () => {

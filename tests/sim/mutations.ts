@@ -192,11 +192,6 @@ export const MUTATIONS: readonly Mutation[] = [
     '  await endLease(core, tx, lease, "cancelled", { cancelled: reason });\n',
     "",
   ]),
-  mutation("a cursor answers prompts", [
-    "mail.ts",
-    " AND id <= ? AND kind <> 'prompt'`",
-    " AND id <= ?`",
-  ]),
   mutation("a cursor passes prompts that a restore made unanswered", [
     "mail.ts",
     "Math.min(read, (left?.lowest ?? Infinity) - 1)",
