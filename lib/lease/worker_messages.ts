@@ -8,6 +8,8 @@ import { MAX_POLL_SECONDS, type Message } from "./wire.ts";
 /** How much longer than its own wait a long-poll may take. */
 const GRACE_SECONDS = 30;
 const QUEUED_SECONDS = 30;
+/** Between two polls that both said that work waits. */
+const WORK_PAUSE_MS = 10;
 const NOT_HERE = "the job does not run on this worker, or takes no prompts";
 
 type Prompt = Extract<Message, { kind: "prompt" }>;
@@ -39,8 +41,14 @@ export class MessageReader {
       await core.registered.wait(signal);
       if (signal.aborted) return;
       const began = markNow(clock);
-      if (await this.#read()) {
+      const read = await this.#read();
+      if (read === "moved") {
         backoff.reset();
+        continue;
+      }
+      if (read === "work") {
+        // Told at once when more work waits; the pause bounds what a server can ask for that says so again and again.
+        await clock.sleep(WORK_PAUSE_MS, signal);
         continue;
       }
       // A server on its way down answers empty at once, and an unanswered prompt is read again at once.
@@ -48,16 +56,18 @@ export class MessageReader {
     }
   }
 
-  /** One long-poll; whether it moved the cursor. */
-  async #read(): Promise<boolean> {
+  /** One long-poll: whether it moved the cursor, said that work waits (which has no place in the feed), or neither. */
+  async #read(): Promise<"moved" | "work" | "nothing"> {
     const { core } = this;
     const after = this.#after;
+    let work = false;
     try {
       const page = await core.call(
         "messages",
         MAX_POLL_SECONDS + GRACE_SECONDS,
         (signal) => core.client.messages(after, MAX_POLL_SECONDS, signal),
       );
+      work = page.some(({ kind }) => kind === "work");
       for (const message of page) await this.#take(message);
       this.#advance(page);
     } catch (error) {
@@ -65,7 +75,8 @@ export class MessageReader {
         core.log.event("worker.messages_failed", { error: messageOf(error) });
       }
     }
-    return this.#after > after;
+    if (this.#after > after) return "moved";
+    return work ? "work" : "nothing";
   }
 
   async #take(message: Message): Promise<void> {

@@ -36,6 +36,20 @@ Deno.test("work makes the worker acquire at once", async () => {
   await started.close(bench);
 });
 
+Deno.test("after work that has no place in the feed the worker reads again within 10 ms, each time", async () => {
+  const bench = new Bench();
+  bench.server.on["messages"] = () => Promise.resolve([{ kind: "work", id: 0 }]);
+  const started = await bench.start();
+  await settle();
+  const before = cursors(bench).length;
+  for (let told = 1; told <= 8; told++) {
+    await bench.clock.advance(10);
+    await settle();
+    assert.equal(cursors(bench).length, before + told);
+  }
+  await started.close(bench);
+});
+
 Deno.test("work that arrives during an acquire is acquired for after it", async () => {
   const bench = new Bench();
   let answer: (reason: string) => void = () => {};
