@@ -42,7 +42,7 @@ Deno.test("3 and 4: a worker that is cut off stops two heartbeats before its job
 
 Deno.test("5 and 6: a heartbeat and an expiry of one lease never both apply, whichever comes first", async () => {
   const came = new Set<string>();
-  for (let ms = -60; ms <= 60; ms += 5) {
+  for (let ms = -60; ms <= 180; ms += 10) {
     await using scene = await Scene.of(["ada"], {}, {
       timing: { renew: 10, grace: 50, toleration: 300 },
     });
@@ -70,7 +70,7 @@ Deno.test("5 and 6: a heartbeat and an expiry of one lease never both apply, whi
         answers.push(String(found.get(lease)));
       });
     });
-    await scene.run(40);
+    await scene.run(60);
     const state = scene.sim.model.leases.get(lease)?.state;
     assert.deepEqual(answers, [state === "running" ? "renewed" : "stale"]);
     came.add(String(state));

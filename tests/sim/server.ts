@@ -22,6 +22,8 @@ export interface ServerOptions {
   readonly machine: Machine;
   readonly timing: Timing;
   readonly pools: Readonly<Record<string, { agents: number; evaluations: number }>>;
+  /** Sees every request as it comes in. */
+  readonly onRequest: (delivery: Delivery) => void;
   /** Sees every answer before it leaves. */
   readonly onAnswer: (delivery: Delivery, status: number, body: Uint8Array) => void;
   /** Sees what the server logs. */
@@ -170,6 +172,7 @@ export class SimServer {
       body: delivery.body,
       signal: delivery.signal,
     });
+    this.options.onRequest(delivery);
     const response = await life.app.fetch(request, { address: "10.0.0.1", unix: false });
     const body = new Uint8Array(await response.arrayBuffer());
     if (!life.process.alive) return;

@@ -98,6 +98,7 @@ export class Simulation implements AsyncDisposable {
       machine: sim.#machine("server"),
       timing: sim.timing,
       pools: POOLS,
+      onRequest: (delivery) => sim.watch.asked(delivery),
       onAnswer: (delivery, status, body) => sim.watch.answered(delivery, status, body),
       onLog: (event, fields) => {
         if (event === "http.failed" && "stack" in fields) {

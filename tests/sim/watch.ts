@@ -25,6 +25,8 @@ export class Watch {
   readonly #ended = new Map<number, number>();
   /** World time at which each incarnation was last answered, and the machine that it is on. */
   readonly #heard = new Map<string, number>();
+  /** Processes that said that they ended. */
+  readonly #left = new Set<string>();
   readonly machineOf = new Map<string, string>();
   /** When the server last woke after it had been away for longer than the grace period. */
   #backAt = -Infinity;
@@ -137,13 +139,19 @@ export class Watch {
     if (old === null || next === null || old === next) return;
     if (this.machineOf.get(old) === this.machineOf.get(next)) return;
     const heard = this.#heard.get(old);
-    if (heard === undefined) return;
+    if (heard === undefined || this.#left.has(old)) return;
     const silent = this.world.now - heard;
     if (silent >= this.timing.grace * 1000 / this.server().rate - 1) return;
     this.world.broken(
       "a living process is not replaced",
       `${next} took the name ${name} from ${old}, which was heard ${silent / 1000} s ago`,
     );
+  }
+
+  /** A request comes in. Whoever says that it ended is no living process from then on, whatever the answer is. */
+  asked(delivery: Delivery): void {
+    const incarnation = delivery.headers["sublet-incarnation"];
+    if (incarnation !== undefined && parse(delivery).call === "leave") this.#left.add(incarnation);
   }
 
   /** The server is about to answer. */
@@ -154,7 +162,6 @@ export class Watch {
     const incarnation = delivery.headers["sublet-incarnation"];
     const heard = ["register", "acquire", "heartbeat"].includes(asked.call);
     if (incarnation !== undefined && heard) this.#heard.set(incarnation, this.world.now);
-    if (incarnation !== undefined && asked.call === "leave") this.#heard.delete(incarnation);
     const answer = status === 204 ? null : JSON.parse(new TextDecoder().decode(body));
     if (asked.call === "register") {
       for (const { lease } of answer.held) this.#renewed.set(lease, this.world.now);
