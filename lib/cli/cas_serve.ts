@@ -14,7 +14,7 @@ import {
 } from "../net/mod.ts";
 import { openSqlite } from "../store/mod.ts";
 import type { Output } from "./output.ts";
-import { openServerCas } from "./serve/compose.ts";
+import { openTable } from "./home_cas.ts";
 import { readSettings } from "./serve/settings.ts";
 import { aborted, endingSignal } from "./signals.ts";
 
@@ -28,7 +28,7 @@ export async function serveCas(listen: string, output: Output): Promise<void> {
   await makeHome(paths.root);
   using ending = endingSignal();
   await using db = await openSqlite(paths.db);
-  const cas = await openServerCas(settings);
+  const cas = await openTable(settings.config.cas, paths);
   const app = new Hono<NetEnv>();
   app.onError(onError("api", stderrLog));
   app.notFound(onNotFound(() => "api"));

@@ -1,8 +1,8 @@
 /** @module The store that this home's `[plugins.cas]` names. */
 
 import { type Cas, openCas } from "../cas/mod.ts";
-import { loadConfig } from "../home/config/mod.ts";
-import { homeDir, homePaths, makeHome } from "../home/mod.ts";
+import { type Config, loadConfig } from "../home/config/mod.ts";
+import { homeDir, type HomePaths, homePaths, makeHome } from "../home/mod.ts";
 import { credentialFromEnv, openHttpClient } from "../net/mod.ts";
 
 /** The opened store. */
@@ -13,18 +13,27 @@ export interface HomeCas extends AsyncDisposable {
   readonly where: string;
 }
 
-/** Open the store of the home that `env` names. An `http` store is dialed with this machine's credential. */
+/** Open the store that a home's `[plugins.cas]` names. An `http` store is dialed with this machine's credential. */
+export async function openTable(
+  table: Config["cas"],
+  paths: HomePaths,
+  env: Record<string, string> = Deno.env.toObject(),
+): Promise<Cas> {
+  return await openCas(table, {
+    home: paths.root,
+    tmp: paths.tmp,
+    client: (url: string) => openHttpClient({ server: url, token: credentialFromEnv(env), env }),
+  });
+}
+
+/** Open the store of the home that `env` names. */
 export async function openHomeCas(
   env: Record<string, string> = Deno.env.toObject(),
 ): Promise<HomeCas> {
   const paths = homePaths(homeDir(env));
   await makeHome(paths.root);
   const { cas: table } = await loadConfig(paths.root, env);
-  const cas = await openCas(table, {
-    home: paths.root,
-    tmp: paths.tmp,
-    client: (url: string) => openHttpClient({ server: url, token: credentialFromEnv(env), env }),
-  });
+  const cas = await openTable(table, paths, env);
   const where = typeof table["url"] === "string"
     ? table["url"]
     : `file://${table["path"] ?? paths.store}`;

@@ -1,7 +1,7 @@
 /** @module `sublet serve --check`: whether the server could start, without starting it. */
 
 import { dirname } from "node:path";
-import { openServerCas } from "./compose.ts";
+import { openTable } from "../home_cas.ts";
 import { messageOf, SubletError } from "../../home/mod.ts";
 import type { Output } from "../output.ts";
 import { readSettings } from "./settings.ts";
@@ -12,7 +12,7 @@ export async function checkServe(
   output: Pick<Output, "line">,
 ): Promise<void> {
   const settings = await readSettings(listen);
-  await openServerCas(settings);
+  await openTable(settings.config.cas, settings.paths);
   await checkWritable(settings.paths.root);
   output.line("the server can start");
 }

@@ -1,14 +1,14 @@
 /** @module A server of its parts: store, tokens, leases, evaluations, routes. Nothing listens yet. */
 
-import { type Cas, openCas } from "../../cas/mod.ts";
+import type { Cas } from "../../cas/mod.ts";
 import { type Log, systemClock, systemIds } from "../../home/mod.ts";
 import { Evaluations } from "../../job/mod.ts";
 import { systemProcesses } from "../../lease/machine/mod.ts";
 import { LeaseEngine, Limits, type Pool } from "../../lease/mod.ts";
-import { openHttpClient, Tokens } from "../../net/mod.ts";
-import { credentialFromEnv } from "../../net/mod.ts";
+import { Tokens } from "../../net/mod.ts";
 import { type Db, openSqlite } from "../../store/mod.ts";
 import { GitVcs } from "../../vcs/mod.ts";
+import { openTable } from "../home_cas.ts";
 import type { Settings } from "./settings.ts";
 
 /** The parts of a server that other parts are made of. */
@@ -21,20 +21,10 @@ export interface Parts extends AsyncDisposable {
   readonly limits: Limits;
 }
 
-/** The store that the server's `[plugins.cas]` names. */
-export async function openServerCas({ config, paths }: Settings): Promise<Cas> {
-  const env = Deno.env.toObject();
-  return await openCas(config.cas, {
-    home: paths.root,
-    tmp: paths.tmp,
-    client: (url: string) => openHttpClient({ server: url, token: credentialFromEnv(env), env }),
-  });
-}
-
 /** Open the database and the store, and make the engine over them. It is not started. */
 export async function compose(settings: Settings, log: Log): Promise<Parts> {
   const { config, paths } = settings;
-  const cas = await openServerCas(settings);
+  const cas = await openTable(config.cas, paths);
   const db = await openSqlite(paths.db);
   const clock = systemClock;
   const ids = systemIds;
