@@ -2,6 +2,8 @@
 
 export * from "./runner.ts";
 export * from "./shapes.ts";
+export * from "./agent_shapes.ts";
+export * from "./stream_shapes.ts";
 export {
   campaignFiles,
   campaignTemplate,

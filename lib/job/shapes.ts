@@ -44,6 +44,11 @@ function isReserved(path: string): boolean {
   return RESERVED.test((path.split("/")[0] ?? "").toLowerCase().replace(/[\s.]+$/, ""));
 }
 
+/** A job's log directory beneath the worker's home. */
+export const placeOfJob = relativePath("place").refine((path) => !isReserved(path), {
+  error: "it is a name that a worker's home uses itself",
+});
+
 /** Files by safe relative path. */
 export const filesByPath = z.record(relativePath("files"), cidText);
 
@@ -80,9 +85,7 @@ export const evaluationJob = z.object({
   runner: z.string().default("process"),
   artifact: source,
   /** Log directory beneath the worker's home; the worker adds `/lease-<id>`. */
-  place: relativePath("place").refine((path) => !isReserved(path), {
-    error: "it is a name that a worker's home uses itself",
-  }),
+  place: placeOfJob,
   command: z.array(z.string()).min(1),
   /** Seconds for each run of the command. */
   timeout: z.number().positive(),
