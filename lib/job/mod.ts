@@ -2,8 +2,12 @@
 
 export * from "./runner.ts";
 export * from "./shapes.ts";
+export type * from "./agent_ports.ts";
 export * from "./agent_shapes.ts";
 export * from "./stream_shapes.ts";
+export { type Harness, harnessNamed } from "./harness.ts";
+export { COMMAND } from "./harness_builtin.ts";
+export { BRIEF_FILE } from "./harness_start.ts";
 export {
   campaignFiles,
   campaignTemplate,
