@@ -4,7 +4,14 @@ import { type ErrorCode, isError } from "../home/mod.ts";
 import type { Cas, Cid } from "./contract.ts";
 
 /** How a stored object may be damaged. */
-export type Damage = "truncated" | "empty" | "flipped" | "garbage" | "followed by other bytes";
+export type Damage =
+  | "truncated"
+  | "empty"
+  | "flipped"
+  | "garbage"
+  | "followed by other bytes"
+  | "followed by another frame"
+  | "another blob's";
 
 /** What the suite needs besides the store. */
 export interface CheckOptions {
@@ -14,6 +21,10 @@ export interface CheckOptions {
   readonly damage?: (cid: Cid, how: Damage) => Promise<void>;
   /** Names of temporary files that the store has now. Without it those rules are left out. */
   readonly leftovers?: () => Promise<string[]>;
+  /** Makes what the store keeps its blobs in fail until it is disposed. Without it those rules are left out. */
+  readonly outage?: () => Promise<AsyncDisposable>;
+  /** The same store, opened once more, as another process would. Without it those rules are left out. */
+  readonly again?: () => Promise<Cas>;
 }
 
 /** What a rule gets. */
@@ -47,4 +58,11 @@ export function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8A
       else controller.close();
     },
   });
+}
+
+/** Names of the files in `directory`, sorted. */
+export async function namesIn(directory: string): Promise<string[]> {
+  const names: string[] = [];
+  for await (const entry of Deno.readDir(directory)) names.push(entry.name);
+  return names.sort();
 }

@@ -82,9 +82,12 @@ export interface Sized {
 
 /** What a store says of itself, for `cas status`. */
 export interface Usage {
+  /** Blobs, each counted once, in whichever tier it is. */
   readonly blobs: number;
-  /** Stored bytes (compressed). */
+  /** Stored bytes (compressed) on this machine. */
   readonly bytes: number;
+  /** Of a store of tiers: how many blobs have their bytes here, how many the remote is known to hold, and where it is. */
+  readonly tiers?: { readonly local: number; readonly remote: number; readonly where: string };
 }
 
 /** A store that can count and check what it holds. */
@@ -94,4 +97,44 @@ export interface Upkeep {
   list(): AsyncIterable<Cid>;
   /** Read and hash the blob. */
   integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt">;
+}
+
+/** What a flush did. */
+export interface Flushed {
+  /** Blobs that the remote tier lacked and got. */
+  readonly uploaded: number;
+  /** Local copies that were dropped. */
+  readonly evicted: number;
+  /** Stored bytes that this freed. */
+  readonly freed: number;
+  /** Blobs whose only copy is damaged, so that there was nothing to upload. */
+  readonly damaged: readonly Cid[];
+}
+
+/** A store with a local tier over a remote one. */
+export interface Tiered {
+  /** Upload what the remote tier lacks; with `evict`, then drop the local copies that the store's policy says to. */
+  flush(options?: { readonly evict?: boolean }): Promise<Flushed>;
+  /**
+   * Bring an undamaged copy to each tier that should have one. `ok`: nothing was to do; `lost`: no tier has one. Throws
+   * `unavailable` or `unreachable` when the remote tier does not answer.
+   */
+  mend(cid: Cid): Promise<"ok" | "mended" | "lost">;
+}
+
+/** A blob whose bytes a tier holds. */
+export interface Held {
+  readonly cid: Cid;
+  /** Stored bytes. */
+  readonly bytes: number;
+  /** When it was stored, in milliseconds since 1970 UTC. */
+  readonly storedAt: number;
+}
+
+/** A store that can be a local tier: it can let go of what another tier holds. */
+export interface Evictable {
+  /** Every blob whose bytes it holds: one scan. */
+  held(): AsyncIterable<Held>;
+  /** Drop the bytes of a blob; the stored bytes freed, 0 when it holds none or cannot let go of them now. */
+  release(cid: Cid): Promise<number>;
 }

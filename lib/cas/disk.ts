@@ -9,7 +9,18 @@ import { isError } from "../home/mod.ts";
 import { blake3 } from "./blake3.ts";
 import { CheckedObjects } from "./checked_objects.ts";
 import { cidOf, nameToCid, objectName } from "./cid.ts";
-import type { BlobBody, Cas, Cid, Limits, Ranged, Sized, Upkeep, Usage } from "./contract.ts";
+import type {
+  BlobBody,
+  Cas,
+  Cid,
+  Evictable,
+  Held,
+  Limits,
+  Ranged,
+  Sized,
+  Upkeep,
+  Usage,
+} from "./contract.ts";
 import { prepareRoot, sweep } from "./disk_root.ts";
 import { each } from "./each.ts";
 import { fileError, readThrough, writeBeside } from "./files.ts";
@@ -35,9 +46,11 @@ export interface DiskOptions {
   readonly path: string;
   /** Temporary files older than this many milliseconds are removed when it opens. Default: an hour. */
   readonly sweepAfterMs?: number;
+  /** Whether it is opened as the local tier of a cache, whose directory is no store by itself. Default: it is a store. */
+  readonly cache?: boolean;
 }
 
-class DiskCas implements Cas, Upkeep, Ranged, Sized {
+class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable {
   readonly #objects: string;
   readonly #temporary: string;
   readonly #names: SharedSync;
@@ -234,21 +247,33 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized {
   }
 
   async *list(): AsyncGenerator<Cid, void, undefined> {
-    for await (const { cid } of this.#stored()) yield cid;
+    for await (const { cid } of this.held()) yield cid;
   }
 
   async usage(): Promise<Usage> {
     let blobs = 0;
     let bytes = 0;
-    for await (const { size } of this.#stored()) {
+    for await (const held of this.held()) {
       blobs++;
-      bytes += size;
+      bytes += held.bytes;
     }
     return { blobs, bytes };
   }
 
-  /** Every object with its size. Directories without one are what an eviction or a crash left. */
-  async *#stored(): AsyncGenerator<{ cid: Cid; size: number }, void, undefined> {
+  async release(cid: Cid): Promise<number> {
+    try {
+      const { size } = await Deno.stat(this.#path(cid));
+      // The directory stays, and with it what a cache keeps there.
+      await Deno.remove(this.#path(cid));
+      return size;
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return 0;
+      throw fileError(error, `cannot drop blob ${cid}`, "unavailable");
+    }
+  }
+
+  /** Every object. Directories without one are what an eviction or a crash left. */
+  async *held(): AsyncGenerator<Held, void, undefined> {
     try {
       for await (const entry of Deno.readDir(this.#objects)) {
         const cid = nameToCid(entry.name);
@@ -257,7 +282,7 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized {
           if (error instanceof Deno.errors.NotFound) return null;
           throw error;
         });
-        if (info?.isFile) yield { cid, size: info.size };
+        if (info?.isFile) yield { cid, bytes: info.size, storedAt: info.mtime?.getTime() ?? 0 };
       }
     } catch (error) {
       throw fileError(error, `cannot list the store ${this.#objects}`, "unavailable");
@@ -284,9 +309,12 @@ function absolute(length: number, from: number, to = length): [number, number] {
   return [place(from), place(to)];
 }
 
+/** A store on disk. */
+export type DiskStore = Cas & Upkeep & Ranged & Sized & Evictable;
+
 /** Open the store at `options.path`. `config` when it is a cache, `unavailable` when it cannot be written. */
-export async function openDisk(options: DiskOptions): Promise<Cas & Upkeep & Ranged & Sized> {
-  await prepareRoot(options.path);
+export async function openDisk(options: DiskOptions): Promise<DiskStore> {
+  await prepareRoot(options.path, options.cache);
   // The first request need not wait for the kernel.
   blake3(new Uint8Array(0));
   await sweep(`${options.path}/tmp`, options.sweepAfterMs ?? 60 * 60 * 1000);

@@ -5,9 +5,12 @@ import { each } from "./each.ts";
 import { fileError } from "./files.ts";
 import { syncDirectory } from "./sync_dir.ts";
 
-/** Make the directories of the store at `root`, durably. `config` when it is the cache of another store. */
-export async function prepareRoot(root: string): Promise<void> {
-  await refuseCache(root);
+/**
+ * Make the directories of the store at `root`, durably. `config` when it is the cache of another store, unless `cache`
+ * says that it may be.
+ */
+export async function prepareRoot(root: string, cache = false): Promise<void> {
+  if (!cache) await refuseCache(root);
   try {
     await Deno.mkdir(`${root}/blake3`, { recursive: true, mode: 0o755 });
     await Deno.mkdir(`${root}/tmp`, { recursive: true, mode: 0o755 });

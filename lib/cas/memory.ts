@@ -1,14 +1,27 @@
 /** @module The `memory` provider: blobs in a map, for tests and for stores that need not outlive the process. */
 
 import { cidOf, nameToCid, objectName } from "./cid.ts";
-import type { BlobBody, Cas, Cid, Limits, Ranged, Sized, Upkeep, Usage } from "./contract.ts";
+import type {
+  BlobBody,
+  Cas,
+  Cid,
+  Evictable,
+  Held,
+  Limits,
+  Ranged,
+  Sized,
+  Upkeep,
+  Usage,
+} from "./contract.ts";
 import { readSource, writeBeside } from "./files.ts";
 import { checkAddress, checkLength } from "./limits.ts";
 import { BytesBody, collect, streamOf } from "./streams.ts";
 
 /** A store that forgets everything with its process. */
-class MemoryCas implements Cas, Upkeep, Ranged, Sized {
+class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable {
   readonly #blobs = new Map<string, Uint8Array<ArrayBuffer>>();
+  /** When each was first stored, Unix ms. */
+  readonly #storedAt = new Map<string, number>();
 
   has(cid: Cid): Promise<boolean> {
     return Promise.resolve(this.#blobs.has(objectName(cid)));
@@ -30,7 +43,9 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized {
     const data = await collect(source, limits);
     const cid = cidOf(data);
     checkAddress(cid, limits);
-    this.#blobs.set(objectName(cid), data);
+    const name = objectName(cid);
+    this.#blobs.set(name, data);
+    if (!this.#storedAt.has(name)) this.#storedAt.set(name, Date.now());
     return cid;
   }
 
@@ -66,10 +81,22 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized {
   }
 
   async *list(): AsyncIterable<Cid> {
-    for (const name of this.#blobs.keys()) {
+    for await (const { cid } of this.held()) yield cid;
+  }
+
+  async *held(): AsyncIterable<Held> {
+    for (const [name, { length }] of this.#blobs) {
       const cid = nameToCid(name);
-      if (cid !== null) yield cid;
+      if (cid !== null) yield { cid, bytes: length, storedAt: this.#storedAt.get(name) ?? 0 };
     }
+  }
+
+  release(cid: Cid): Promise<number> {
+    const name = objectName(cid);
+    const freed = this.#blobs.get(name)?.length ?? 0;
+    this.#blobs.delete(name);
+    this.#storedAt.delete(name);
+    return Promise.resolve(freed);
   }
 
   async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
@@ -78,6 +105,6 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized {
 }
 
 /** A fresh store in memory. */
-export function openMemory(): Cas & Upkeep & Ranged & Sized {
+export function openMemory(): Cas & Upkeep & Ranged & Sized & Evictable {
   return new MemoryCas();
 }

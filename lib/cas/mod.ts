@@ -1,6 +1,19 @@
 /** @module The door of `lib/cas`: addresses of blobs, the contract of a store, and its providers. */
 
-export type { BlobBody, Cas, Cid, Limits, Ranged, Sized, Upkeep, Usage } from "./contract.ts";
+export type {
+  BlobBody,
+  Cas,
+  Cid,
+  Evictable,
+  Flushed,
+  Held,
+  Limits,
+  Ranged,
+  Sized,
+  Tiered,
+  Upkeep,
+  Usage,
+} from "./contract.ts";
 export {
   cidBytes,
   cidOf,
@@ -16,9 +29,10 @@ export {
   sameBlob,
 } from "./cid.ts";
 export { blake3, createHasher, type Hasher } from "./blake3.ts";
-export { checkCas } from "./check.ts";
+export { casRules, checkCas, type RuleOutcome } from "./check.ts";
+export { damagedObject } from "./check_damage.ts";
 export type { CheckOptions, Damage } from "./check_kit.ts";
-export { type DiskOptions, openDisk } from "./disk.ts";
+export { type DiskOptions, type DiskStore, openDisk } from "./disk.ts";
 export { type HttpCasOptions, openHttpCas } from "./http_cas.ts";
 export { type CasContext, type CasTable, casTable, openCas } from "./open.ts";
 export { type CasRouteOptions, casRoutes } from "./http_routes.ts";

@@ -5,7 +5,7 @@ import { zstdCompressSync } from "node:zlib";
 import { checkCas, type Cid, cidOf, objectName, openDisk } from "../../lib/cas/mod.ts";
 import { isError } from "../../lib/home/mod.ts";
 import { TempDir } from "../kit/mod.ts";
-import { damageObject, leftovers, objectPath } from "./disk_kit.ts";
+import { damageObject, leftovers, objectPath, takeAway } from "./disk_kit.ts";
 
 const text = (value: string) => new TextEncoder().encode(value);
 const noise = (length: number) => {
@@ -23,6 +23,8 @@ Deno.test("the disk store keeps the contract of a store", async () => {
     scratch: scratch.path,
     damage: (cid, how) => damageObject(root, cid, how),
     leftovers: () => leftovers(root),
+    again: () => openDisk({ path: root }),
+    outage: () => takeAway(`${root}/blake3`),
   });
   assert.deepEqual(await leftovers(root), []);
 });

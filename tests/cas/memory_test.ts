@@ -6,7 +6,9 @@ import { TempDir } from "../kit/mod.ts";
 
 Deno.test("the memory store keeps the contract of a store", async () => {
   await using scratch = await TempDir.make();
-  await checkCas(() => Promise.resolve(openMemory()), { scratch: scratch.path });
+  const cas = openMemory();
+  const open = () => Promise.resolve(cas);
+  await checkCas(open, { scratch: scratch.path, again: open });
 });
 
 Deno.test("the memory store counts, lists and checks what it holds", async () => {
