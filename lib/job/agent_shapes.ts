@@ -132,6 +132,13 @@ export const agentSessionFile = z.object({
 });
 export type AgentSessionFile = z.output<typeof agentSessionFile>;
 
+/** A name that the agent gave to versions beside its head. Ours. */
+export const agentBranch = z.object({ name: z.string().max(255), revision });
+export type AgentBranch = z.output<typeof agentBranch>;
+
+/** A path of the checkout that could not be saved. Ours. */
+export const agentLeftOut = z.object({ path: z.string().max(4096), reason: z.string().max(4096) });
+
 /** An agent's process ended. */
 export const agentFinished = z.object({
   kind: z.literal("agent_finished"),
@@ -148,8 +155,15 @@ export const agentFinished = z.object({
   unread: z.array(z.int()).default([]),
   /** Files of the shared workspace that it wrote, or removed (null). */
   workspace: z.record(relativePath("workspace"), cidText.nullable()).default({}),
-  /** Ours. */
+  /** Ours, as what follows. */
   session: agentSessionFile.nullable().default(null),
+  /** Versions of `work` that its head does not lead to. */
+  branches: z.array(agentBranch).max(1000).default([]),
+  left_out: z.array(agentLeftOut).max(1000).default([]),
+  /** How many paths could not be saved. */
+  left_out_count: z.int().min(0).default(0),
+  /** What a reader should know of what was saved, in words. */
+  notes: z.array(z.string().max(4096)).max(100).default([]),
 });
 export type AgentFinished = z.output<typeof agentFinished>;
 

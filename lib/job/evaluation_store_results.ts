@@ -4,6 +4,7 @@ import { SubletError } from "../home/mod.ts";
 import type { Row, Tx, Value } from "../store/mod.ts";
 import { meansOf } from "./campaign_compare.ts";
 import { type EvaluationState, hasEnded, type StoredSample } from "./evaluation_store.ts";
+import { cleanText } from "./report_checks.ts";
 import type { EvaluationReport, Sample } from "./shapes.ts";
 
 /** Characters of an error that are kept. */
@@ -88,7 +89,7 @@ export async function endEvaluation(
   if (row === null || hasEnded(row.state)) return;
   await update(tx, id, holder, {
     state: end.state,
-    error: clean(end.error),
+    error: cleanText(end.error, MAX_ERROR),
     ended_at: now,
     ...(holder.worker === null ? {} : { worker: holder.worker }),
   });
@@ -133,7 +134,7 @@ export async function recordReport(
     samples: JSON.stringify(report.samples.map(withoutUnits)),
     bar_samples: JSON.stringify(report.bar_samples.map(withoutUnits)),
     files: JSON.stringify(report.files),
-    error: error === null ? null : clean(error),
+    error: error === null ? null : cleanText(error, MAX_ERROR),
     seconds: runs.reduce((sum, run) => sum + run.seconds, 0),
     ended_at: now,
   });
@@ -179,11 +180,5 @@ async function saveUnits(
 
 function withoutUnits(sample: Sample): StoredSample {
   const { metrics, seconds, error } = sample;
-  return { metrics, seconds, error: error === null ? null : clean(error) };
-}
-
-/** Texts of a database hold no NUL. */
-function clean(text: string): string {
-  const bounded = text.length <= MAX_ERROR ? text : `${text.slice(0, MAX_ERROR)}…`;
-  return bounded.replaceAll("\0", "\uFFFD").toWellFormed();
+  return { metrics, seconds, error: error === null ? null : cleanText(error, MAX_ERROR) };
 }
