@@ -22,7 +22,10 @@ export interface SpoolEntry {
 
 /** Where a worker keeps its entries. Names of workers are judged by {@linkcode workerPart}. */
 export interface Spool {
-  /** The entries of `worker`, ascending. What cannot be read is set aside and logged; it never blocks. */
+  /**
+   * The entries of `worker`, ascending. One that is none is set aside and logged. Rejects when they cannot be read now,
+   * for a fault of the machine.
+   */
   load(worker: string): Promise<SpoolEntry[]>;
   /** Keep `entry`, in place of an older one of its lease; durable when it resolves. */
   keep(worker: string, entry: SpoolEntry): Promise<void>;

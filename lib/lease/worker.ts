@@ -5,6 +5,7 @@ import type { JobRunner } from "../job/mod.ts";
 import type { Registration } from "./client.ts";
 import { Acquirer } from "./worker_acquire.ts";
 import { type Held, WorkerCore } from "./worker_core.ts";
+import type { SpoolEntry } from "./spool.ts";
 import { guardLoop } from "./worker_guard.ts";
 import { heartbeatLoop } from "./worker_heartbeat.ts";
 import { runLease } from "./worker_job.ts";
@@ -156,15 +157,26 @@ export class LeaseWorker {
   /** Take up what an earlier process of this worker left: finished work first, then jobs that may still run. */
   async #resume(registration: Registration): Promise<void> {
     const core = this.#core;
-    try {
-      for (const entry of await core.options.spool.load(core.worker)) {
-        this.#hold({ lease: entry.lease, job_cid: null }, "spooled", markNow(core.clock));
-        this.#outbox.add(entry, true);
-      }
-    } catch (error) {
-      core.log.event("spool.failed", { error: messageOf(error) });
+    for (const entry of await this.#finished()) {
+      this.#hold({ lease: entry.lease, job_cid: null }, "spooled", markNow(core.clock));
+      this.#outbox.add(entry, true);
     }
-    this.#recover(registration.held);
+    if (!core.over.signal.aborted) this.#recover(registration.held);
+  }
+
+  /** What the spool holds, once it can be read: without it, what is finished would be given back as lost. */
+  async #finished(): Promise<SpoolEntry[]> {
+    const core = this.#core;
+    const backoff = new Backoff(core.ids);
+    while (!core.over.signal.aborted) {
+      try {
+        return await core.options.spool.load(core.worker);
+      } catch (error) {
+        core.log.event("spool.failed", { error: messageOf(error) });
+        await core.clock.sleep(backoff.next(), core.over.signal);
+      }
+    }
+    return [];
   }
 
   /** Recover the leases that the server says this worker holds, and that it knows nothing of. */

@@ -122,3 +122,23 @@ Deno.test("a name that leads elsewhere, or a link in the place of a directory, i
   await assert.rejects(spool.keep("desk", entry(1)));
   assert.deepEqual([...Deno.readDirSync(dir.join("elsewhere"))], []);
 });
+
+Deno.test({
+  name: "an entry that cannot be read for want of files is left as it is, and read later",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const { dir, spool } = await fresh();
+    await using _dir = dir;
+    await spool.keep("desk", entry(9));
+    const starved = new URL("machine_spool_starved.ts", import.meta.url).pathname;
+    const { stdout } = await new Deno.Command("sh", {
+      args: ["-c", 'ulimit -n 200; exec "$0" "$@"', Deno.execPath(), "run", "-A", "--no-check"]
+        .concat(starved, dir.path),
+    }).output();
+    assert.deepEqual(JSON.parse(new TextDecoder().decode(stdout)), {
+      came: ["9", "refused"],
+      events: [],
+    });
+    assert.deepEqual((await spool.load("desk")).map((each) => each.lease), [9]);
+  },
+});

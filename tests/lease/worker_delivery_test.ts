@@ -119,6 +119,25 @@ Deno.test("a lost that got no answer is kept and sent again, also by the next pr
   await next.close(bench);
 });
 
+Deno.test("a spool that cannot be read is read again before anything is given back as lost", async () => {
+  const bench = new Bench();
+  const grant = await bench.grant(1);
+  const job = { kind: "evaluation", evaluation: 1 };
+  await bench.spool.keep("desk", { lease: 1, requestId: "r", outcome: reportOf("done"), job });
+  bench.server.held = [grant];
+  const load = bench.spool.load.bind(bench.spool);
+  let failing = 3;
+  bench.spool.load = (worker) =>
+    failing-- > 0 ? Promise.reject(new SubletError("unavailable", "no file")) : load(worker);
+  const started = await bench.start();
+  assert.deepEqual(bench.runner.jobs, []);
+  await bench.clock.advance(2_000);
+  assert.deepEqual(bench.server.of("report").map(({ requestId }) => requestId), ["r"]);
+  assert.deepEqual(bench.runner.jobs, []);
+  assert.equal(bench.logged("spool.failed").length, 3);
+  await started.close(bench);
+});
+
 for (const code of ["invalid_body", "unsafe_path", "too_large", "invalid_request"] as const) {
   Deno.test(`a report that is refused as ${code} is set aside and its job given back`, async () => {
     const { bench, started } = await finished(refusing(code));

@@ -4,6 +4,7 @@
  */
 
 import {
+  isHostFault,
   type Log,
   messageOf,
   mkdirBeneath,
@@ -41,6 +42,8 @@ export class FileSpool implements Spool {
       try {
         found.push(decodeSpooled(lease, await this.#read(worker, name)));
       } catch (error) {
+        // The entry may be whole: it is read again.
+        if (isHostFault(error)) throw error;
         this.#log.event("spool.quarantined", { worker, entry: name, error: messageOf(error) });
         await this.#aside(worker, name);
       }
