@@ -101,8 +101,11 @@ const MOVING: Rule[] = [
     ];
     if (whole === null || next === null) return false;
     await replica.fetch(cas, [first], () => Promise.resolve([whole.blob]));
-    await replica.receive(cas, [next.blob, next.blob]);
-    return (await replica.has([first, second])).size === 2 &&
+    const work = { blob: next.blob, head: second };
+    const came = await replica.receive(cas, work, first);
+    const again = await replica.receive(cas, work, first);
+    return came.map(({ revision }) => revision).join() === second && again.length === 1 &&
+      (await replica.has([first, second])).size === 2 &&
       (await cas.get(next.blob))?.length === next.bytes;
   }],
   ["a fetch asks for what is lacking alone, and not again", async (bench) => {

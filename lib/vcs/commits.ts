@@ -16,8 +16,14 @@ function decode(bytes: Uint8Array, encoding: string | null): string {
   }
 }
 
+/** A version with the whole of its message. */
+export interface Commit {
+  readonly version: Version;
+  readonly message: string;
+}
+
 /** The version that the commit object `content` is. */
-export function parseCommit(revision: string, content: Uint8Array): Version {
+export function parseCommit(revision: string, content: Uint8Array): Commit {
   const latin = decode(content, "latin1");
   const end = latin.indexOf("\n\n");
   const head = end < 0 ? latin : latin.slice(0, end);
@@ -32,7 +38,35 @@ export function parseCommit(revision: string, content: Uint8Array): Version {
   const message = end < 0 ? "" : decode(content.subarray(end + 2), encoding);
   const paragraph = message.replace(/^\s*\n/, "").split(/\n[^\S\n]*\n/, 1)[0] ?? "";
   const subject = paragraph.split("\n").map((line) => line.trim()).join(" ").trim();
-  return { revision, tree, subject };
+  return { version: { revision, tree, subject }, message };
+}
+
+/** The commits `revisions` (full ids), in their order. Throws `not_found` for one that is not here. */
+export async function readCommits(
+  git: Git,
+  place: Place,
+  revisions: readonly string[],
+): Promise<Commit[]> {
+  if (revisions.length === 0) return [];
+  const { stdout, stderr } = await onPlace(git, place, {
+    args: ["cat-file", "--batch"],
+    stdin: revisions.map((revision) => `${revision}\n`).join(""),
+  });
+  const commits: Commit[] = [];
+  let at = 0;
+  for (const revision of revisions) {
+    const end = stdout.indexOf(10, at);
+    const header = decode(stdout.subarray(at, Math.max(end, at)), "latin1");
+    const size = /^[0-9a-f]+ commit (\d+)$/.exec(header)?.[1];
+    if (size === undefined) {
+      if (/^error: /m.test(stderr)) throw damagedStore(place.commonDir, stderr);
+      throw new SubletError("not_found", `commit ${revision} is not in ${place.commonDir}`);
+    }
+    const start = end + 1;
+    commits.push(parseCommit(revision, stdout.subarray(start, start + Number(size))));
+    at = start + Number(size) + 1;
+  }
+  return commits;
 }
 
 /** The version that `name` (already judged) names in the repository at `place`, or null. */
@@ -49,7 +83,7 @@ export async function readVersion(git: Git, place: Place, name: string): Promise
   if (revision === undefined) return null;
   // Some gits take 41 digits for an abbreviation of their first 40.
   if (/^[0-9a-f]+$/.test(name) && name.length > revision.length) return null;
-  return parseCommit(revision, stdout.subarray(line + 1, line + 1 + Number(match?.[2])));
+  return parseCommit(revision, stdout.subarray(line + 1, line + 1 + Number(match?.[2]))).version;
 }
 
 /** Those of `revisions` (full ids) that are commits of the repository at `place`: one process for all of them. */

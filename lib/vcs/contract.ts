@@ -15,6 +15,138 @@ export interface Version {
   readonly subject: string;
 }
 
+/** A version that somebody saved, with what its message says about it. */
+export interface Saved extends Version {
+  /** Whether its message asks for no evaluation: `Sublet-Eval: skip`. */
+  readonly skip: boolean;
+  /** What its message says to readers: each `Sublet-Note: …`, in order. */
+  readonly notes: readonly string[];
+  /** What left the work that was saved for it: `Sublet-Recovered: …`. Null: it saved it itself. */
+  readonly recovered: string | null;
+}
+
+/** Versions on their way between machines, as a report's `work` names them. */
+export interface Transfer {
+  /** The bundle. */
+  readonly blob: Cid;
+  /** The version that they lead to. */
+  readonly head: string;
+}
+
+/** A name that an agent gave to versions beside its head, such as a branch it left. */
+export interface Branch {
+  /** Such as `heads/topic`, `stash` or `worktrees/x`: plain text for people, at most 255 characters, no ref to write. */
+  readonly name: string;
+  readonly revision: string;
+}
+
+/** A path of a checkout that could not be saved. */
+export interface LeftOut {
+  /** As it is in the checkout; bytes that are no UTF-8 are replaced. */
+  readonly path: string;
+  /** Why, in words, and where its content still is when it is somewhere. */
+  readonly reason: string;
+}
+
+/** What to take of a checkout. */
+export interface CaptureOptions {
+  /** Paths in the checkout that were put there from elsewhere (linked inputs): files, or directories with all in them. */
+  readonly ignore?: readonly string[];
+  /** The message of the version that holds unsaved work. Default: one that says so, with `Sublet-Recovered: agent`. */
+  readonly message?: string;
+  /** A larger unsaved file is left out. Bytes; default 1 GiB. */
+  readonly maxFileBytes?: number;
+  /** Unsaved files beyond this many bytes together are left out. Default 8 GiB. */
+  readonly maxBytes?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** What {@linkcode Repository.capture} took. */
+export interface Captured {
+  /**
+   * Everything that the checkout has beyond its base: the saved versions, the unsaved work on top of them, and
+   * `branches`. Null: there is nothing. Its head is the base when only `branches` hold something.
+   */
+  readonly work: Transfer | null;
+  /** Bytes of the transfer. */
+  readonly bytes: number;
+  /** The version that holds unsaved work: the head, made by `capture`. Null: all was saved. */
+  readonly unsaved: Version | null;
+  /** Versions that the head does not lead to: other branches, stashes. They are in the transfer too. */
+  readonly branches: readonly Branch[];
+  /** What could not be saved, at most 1,000 of them. */
+  readonly leftOut: readonly LeftOut[];
+  /** How many could not be saved. */
+  readonly leftOutCount: number;
+  /** What a reader should know, in words: a merge in progress, a repository within, a damaged `.git`. */
+  readonly notes: readonly string[];
+}
+
+/** Why a path cannot be merged. */
+export type ConflictKind =
+  /** Both changed the same lines, or added the file with other content. */
+  | "content"
+  /** Both changed a file that is no text. */
+  | "binary"
+  /** One changed it, the other removed it. */
+  | "modify/delete"
+  | "rename/delete"
+  | "rename/rename"
+  /** A file on one side is a directory on the other. */
+  | "file/directory"
+  /** A file, a link or a submodule on one side is another of them on the other. */
+  | "type"
+  | "submodule"
+  | "other";
+
+/** A path that two versions cannot agree on. */
+export interface Conflict {
+  readonly path: string;
+  readonly kind: ConflictKind;
+  /** What the tool says about it, in one line. */
+  readonly message: string;
+}
+
+/** What {@linkcode Repository.merge} came to. */
+export type Merged =
+  | { readonly kind: "merged"; readonly version: Version }
+  | { readonly kind: "conflicts"; readonly conflicts: readonly Conflict[] };
+
+/** A passage of the texts for agents that a provider words: see {@linkcode Vcs.prompt}. */
+export type Part =
+  /** What the campaign's repository is. */
+  | "repo"
+  /** What the directory is that the agent works in. */
+  | "checkout"
+  /** How to save work so that it comes back. */
+  | "save"
+  /** What becomes of the saved versions. */
+  | "versions"
+  /** How to save a version that is not to be evaluated. */
+  | "skip"
+  /** How to name earlier versions. */
+  | "earlier"
+  /** How to get files of an earlier version. */
+  | "old_files"
+  /** How to see what a version changed. */
+  | "show"
+  /** How to read a file of a version. */
+  | "read"
+  /** How to take a change over from another version. */
+  | "port"
+  /** What a version's code is called. */
+  | "code";
+
+/** What {@linkcode Vcs.init} is told. */
+export interface InitOptions {
+  /** The message of the version that it saves. */
+  readonly summary: string;
+  /** Files that the caller wrote there: of a repository that exists already, these alone are saved. */
+  readonly owned: readonly string[];
+  /** Patterns that the repository is to leave out from now on. */
+  readonly ignore: readonly string[];
+}
+
 /** What {@linkcode Repository.send} put into the CAS. */
 export interface Sent {
   /** The bundle. */
@@ -72,6 +204,20 @@ export interface Repository {
   objects(revision: string, paths: readonly string[]): Promise<Map<string, string>>;
   /** Keep `revision` under the ref `name` (`refs/…`), also when whatever named it is gone. */
   keep(revision: string, name: string): Promise<void>;
+  /** The versions that were kept under names that begin with `prefix` (`refs/…/`), in the order of their numbers. */
+  kept(prefix: string): Promise<Version[]>;
+  /**
+   * The versions from `base` (not among them) to `head`, oldest first, along first parents: what was merged in is not
+   * among them. At most `limit`, the newest (default 10,000). When `head` does not descend from `base`: from where they
+   * part. A `head` that is `base` has none.
+   */
+  saved(base: string, head: string, limit?: number): Promise<Saved[]>;
+  /**
+   * Merge `other` onto `onto` and save that as a version, without a checkout, or tell what conflicts. When `onto` has
+   * all of `other` already it is the version itself. Histories that were copied or rebased merge at the newest version
+   * whose files are equal in both.
+   */
+  merge(onto: string, other: string, message: string): Promise<Merged>;
 
   /**
    * Put what `revisions` have beyond `have` into `cas`, or null when nothing is. Revisions that are not here are left
@@ -83,8 +229,12 @@ export interface Repository {
     have: readonly string[],
     signal?: AbortSignal,
   ): Promise<Sent | null>;
-  /** Take what {@linkcode Repository.send} put into `cas`, in order. It pins nothing. */
-  receive(cas: Cas, blobs: readonly Cid[], signal?: AbortSignal): Promise<void>;
+  /**
+   * Take a transfer that {@linkcode Repository.capture} or {@linkcode Repository.send} put into `cas`, and return the versions from `base` to its head, as
+   * {@linkcode Repository.saved} does. It pins nothing: `keep` what is to stay. `failed` for what is no transfer of
+   * versions, and for one whose head does not come.
+   */
+  receive(cas: Cas, work: Transfer, base: string, signal?: AbortSignal): Promise<Saved[]>;
   /** Take those of `revisions` that are lacking, and pin them. `not_found` when one is lacking afterwards. */
   fetch(
     cas: Cas,
@@ -96,13 +246,27 @@ export interface Repository {
   /**
    * Put the files of `revision` at `path` (absolute), detached; what is there is removed first. With a `supply`, what
    * is lacking is fetched first, and a damaged replica is rebuilt once: this one call is the fast way to a checkout.
-   * Refused with `failed` when the files would not be what was saved (submodules, Git LFS).
+   * Refused with `failed` when the files would not be what was saved (submodules, Git LFS). In a checkout of a replica
+   * the job has a repository of its own: what it does to it (settings, hooks, branches) reaches no other job.
    */
   checkout(revision: string, path: string, supply?: Supply, signal?: AbortSignal): Promise<void>;
   /** Remove what `checkout` put at `path`. Repeatable; nothing fails when it is gone, or something else is there. */
   discard(path: string): Promise<void>;
   /** The paths under `root` that `checkout` made and `discard` did not remove yet. */
   checkouts(root: string): Promise<string[]>;
+  /**
+   * Whether the checkout of `base` at `path`, which `checkout` made, is no longer as it was: a version was saved, the
+   * head was moved, or a file outside of `ignore` differs.
+   */
+  changed(path: string, base: string, options?: Pick<CaptureOptions, "ignore">): Promise<boolean>;
+  /**
+   * Put what the checkout of `base` at `path`, which `checkout` made, has beyond `base` into `cas`: the versions that
+   * were saved there and, as one more on top, all work that was not (changed files, and new ones that no ignore file
+   * of the checkout names). It runs nothing that the checkout's hooks, settings or attributes name, needs no identity,
+   * reads no setting that a job wrote, and changes nothing at `path`, so it can be tried again. What cannot be saved is
+   * named in the answer; a fault of this machine or of `cas` rejects. Call it when the job's processes have ended.
+   */
+  capture(cas: Cas, path: string, base: string, options?: CaptureOptions): Promise<Captured>;
 }
 
 /** A provider's table of a campaign's file, which its jobs carry as `artifact.vcs`. */
@@ -110,6 +274,18 @@ export type Table = Readonly<Record<string, unknown>>;
 
 /** A version control provider. A `table` that it cannot use is `invalid_request`; without one its defaults hold. */
 export interface Vcs {
+  /**
+   * Make the directory at `path` a repository with all its files as the first version or, when it is one already, save
+   * `owned` as a version on its head; the paths that were saved or changed for it, none when all was so already.
+   * Patterns of `ignore` that its ignore file lacks are appended to it.
+   */
+  init(path: string, options: InitOptions): Promise<string[]>;
+  /**
+   * Clone the repository at `url` (https, http, ssh, git, or an absolute path) to `path`, where nothing may be yet: it
+   * is there in full or not at all. The `credential` (`user:password`, or a token alone) is for the host of `url` and
+   * is in no argument, variable or setting. `failed` with what the other side said.
+   */
+  clone(url: string, path: string, credential?: string | null): Promise<Repository>;
   /** The repository of the checkout (or the bare repository) at `path`, or `not_found`. */
   open(path: string, table?: Table): Promise<Repository>;
   /** A worker's replica at `path`: made on its first fetch when none is there, and repaired when it is damaged. */
@@ -118,6 +294,8 @@ export interface Vcs {
   identity(path: string): Promise<string>;
   /** The main checkout that `path` is in, also from one that `checkout` made. Null: none. */
   root(path: string): Promise<string | null>;
+  /** What the texts for agents say about `part` with this provider. */
+  prompt(part: Part): string;
   /** Whether the provider can work on this machine. Changes nothing. */
   checks(): Promise<Check[]>;
 }

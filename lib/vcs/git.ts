@@ -1,13 +1,16 @@
 /** @module The `git` provider: repositories of record as they are, and replicas of them on workers. */
 
 import * as z from "zod";
-import { SubletError } from "../home/mod.ts";
-import type { Check, Repository, Table, Vcs } from "./contract.ts";
+import { isError, SubletError } from "../home/mod.ts";
+import { cloneRepository } from "./clone.ts";
+import type { Check, InitOptions, Part, Repository, Table, Vcs } from "./contract.ts";
 import type { Tolerance } from "./fitness.ts";
 import { Git, GitFailure } from "./git_call.ts";
 import { identityOf } from "./identity.ts";
+import { makeRepository, saveInit } from "./init.ts";
 import { absolutePath } from "./names.ts";
 import type { Place } from "./place.ts";
+import { promptOf } from "./prompt.ts";
 import { GitReplica } from "./replica.ts";
 import { GitRepository, type VcsPorts } from "./repository.ts";
 
@@ -68,6 +71,30 @@ export class GitVcs implements Vcs {
     const replica = await opening;
     replica.tolerate(tolerance);
     return replica;
+  }
+
+  async init(at: string, options: InitOptions): Promise<string[]> {
+    const path = absolutePath(at);
+    const found = await this.root(path);
+    if (found === null) await makeRepository(this.#git, path);
+    const root = found ?? path;
+    const place = await this.#find(root);
+    const repository = await this.open(root);
+    const head = await repository.head().catch((error) => {
+      if (isError(error, "not_found")) return null;
+      throw error;
+    });
+    return await saveInit(this.#git, place, root, head?.revision ?? null, options);
+  }
+
+  async clone(url: string, at: string, credential: string | null = null): Promise<Repository> {
+    const path = absolutePath(at);
+    await cloneRepository(this.#git, this.#ports.ids, url, path, credential);
+    return await this.open(path);
+  }
+
+  prompt(part: Part): string {
+    return promptOf(part);
   }
 
   async identity(path: string): Promise<string> {

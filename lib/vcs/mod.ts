@@ -1,6 +1,6 @@
 /** @module Door of lib/vcs: the version control contract, and the `git` provider. */
 
-export type { Ask, Check, Repository, Sent, Supply, Table, Vcs, Version } from "./contract.ts";
+export type * from "./contract.ts";
 export { checkVcs, type VcsCheckOptions } from "./check.ts";
 export {
   type FirstTransfer,

@@ -71,6 +71,13 @@ export function refName(name: string): string {
   );
 }
 
+/** `prefix`, when it is the beginning of refs that we write, up to a slash; `invalid_request` otherwise. */
+export function refPrefix(prefix: string): string {
+  if (prefix.endsWith("/")) refName(`${prefix}0`);
+  else refName("");
+  return prefix;
+}
+
 const WINDOWS = Deno.build.os === "windows";
 
 /** `path`, when it is absolute and plain, with `/` between its parts and none at its end; `invalid_request` otherwise. */

@@ -39,3 +39,21 @@ export async function updateRefs(
     await update();
   }
 }
+
+/** The refs beneath `prefix` with their commits: in the order of their names, where numbers go by their value. */
+export async function listRefs(
+  git: Git,
+  place: Place,
+  prefix: string,
+): Promise<{ readonly name: string; readonly revision: string }[]> {
+  const { stdout } = await onPlace(git, place, {
+    args: ["for-each-ref", "--format=%(objecttype) %(objectname) %(refname)", prefix],
+  });
+  const refs: { name: string; revision: string }[] = [];
+  for (const line of new TextDecoder().decode(stdout).split("\n")) {
+    const [type, revision = "", name = ""] = line.split(" ");
+    if (type === "commit") refs.push({ name, revision });
+  }
+  const order = new Intl.Collator("en", { numeric: true });
+  return refs.sort((one, two) => order.compare(one.name, two.name));
+}

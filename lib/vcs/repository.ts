@@ -2,19 +2,33 @@
 
 import type { Cas, Cid } from "../cas/mod.ts";
 import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
-import { presentCommits, readHistory, readTips, readVersion } from "./commits.ts";
-import type { Ask, Repository, Sent, Supply, Version } from "./contract.ts";
+import { presentCommits, readCommits, readHistory, readTips, readVersion } from "./commits.ts";
+import type {
+  Ask,
+  Captured,
+  CaptureOptions,
+  Merged,
+  Repository,
+  Saved,
+  Sent,
+  Supply,
+  Transfer,
+  Version,
+} from "./contract.ts";
 import { judgeCheckout, type Tolerance } from "./fitness.ts";
 import { type Exec, type Git, GitFailure } from "./git_call.ts";
 import { UseLock } from "./lock.ts";
-import { absolutePath, fullRevision, PINS, refName, versionName } from "./names.ts";
+import { mergeAlike, mergeTree } from "./merge.ts";
+import { absolutePath, fullRevision, PINS, refName, refPrefix, versionName } from "./names.ts";
 import { readObjects } from "./objects.ts";
 import { onPlace, type Place } from "./place.ts";
-import { updateRefs } from "./refs.ts";
+import { listRefs, updateRefs } from "./refs.ts";
 import { removeTree, somethingAt } from "./remove_tree.ts";
+import { readSaved } from "./saved.ts";
 import { refuseShallow, sendBundle } from "./send.ts";
 import { takeBundle, type Taker } from "./take.ts";
 import { addWorktree, ourWorktrees, unregister } from "./worktree.ts";
+import { writeCommit } from "./write_commit.ts";
 
 /** What a repository gets of its machine. */
 export interface VcsPorts {
@@ -28,6 +42,8 @@ export interface VcsPorts {
 const MAX_TIPS = 64;
 /** How many commits are remembered as present. */
 const REMEMBERED = 50_000;
+/** How many versions of one transfer are read. */
+const MAX_SAVED = 10_000;
 
 const unique = (revisions: readonly string[]) => [...new Set(revisions.map(fullRevision))];
 
@@ -136,12 +152,41 @@ export class GitRepository implements Repository {
       answers: [0, 1],
     });
     if (related.code === 0) return true;
-    const merged = await onPlace(this.git, place, {
-      args: ["merge-tree", "--write-tree", "--allow-unrelated-histories", onto, other],
+    const merged = await mergeTree(this.git, place, onto, other);
+    return "tree" in merged && merged.tree === (await this.version(onto)).tree;
+  }
+
+  async merge(revision: string, ancestor: string, message: string): Promise<Merged> {
+    const place = this.#here();
+    const [onto, other] = [fullRevision(revision), fullRevision(ancestor)];
+    const [at] = [await this.version(onto), await this.version(other)];
+    const related = await onPlace(this.git, place, {
+      args: ["merge-base", "--is-ancestor", other, onto],
       answers: [0, 1],
     });
-    const tree = new TextDecoder().decode(merged.stdout).trim();
-    return merged.code === 0 && tree === (await this.version(onto)).tree;
+    if (related.code === 0) return { kind: "merged", version: at };
+    const merged = await mergeAlike(this.git, place, onto, other);
+    if ("conflicts" in merged) return { kind: "conflicts", conflicts: merged.conflicts };
+    if (merged.tree === at.tree) return { kind: "merged", version: at };
+    const made = await writeCommit(this.git, place, {
+      tree: merged.tree,
+      parents: [onto, other],
+      message,
+      at: this.ports.clock.now(),
+    });
+    return { kind: "merged", version: await this.version(made) };
+  }
+
+  async saved(base: string, head: string, limit = MAX_SAVED): Promise<Saved[]> {
+    const most = Math.min(MAX_SAVED, Math.max(1, Math.floor(limit)));
+    const place = this.#here();
+    return await readSaved(this.git, place, fullRevision(base), fullRevision(head), most);
+  }
+
+  async kept(prefix: string): Promise<Version[]> {
+    const refs = await listRefs(this.git, this.#here(), refPrefix(prefix));
+    const commits = await readCommits(this.git, this.#here(), refs.map(({ revision }) => revision));
+    return commits.map(({ version }) => version);
   }
 
   async untracked(revision: string, names: readonly string[]): Promise<string[]> {
@@ -184,17 +229,28 @@ export class GitRepository implements Repository {
     }
   }
 
-  async receive(cas: Cas, blobs: readonly Cid[], signal?: AbortSignal): Promise<void> {
+  async receive(
+    cas: Cas,
+    work: Transfer,
+    base: string,
+    signal?: AbortSignal,
+  ): Promise<Saved[]> {
     this.#here();
-    const heads = await this.lock.shared(() => this.take(cas, blobs, new Set(), signal), signal);
-    const here = await this.has(heads);
-    const lost = heads.find((revision) => !here.has(revision));
+    const head = fullRevision(work.head);
+    fullRevision(base);
+    const heads = await this.lock.shared(
+      () => this.take(cas, [work.blob], new Set(), signal),
+      signal,
+    );
+    const here = await this.has([...heads, head]);
+    const lost = [head, ...heads].find((revision) => !here.has(revision));
     if (lost !== undefined) {
       throw new SubletError(
         "failed",
-        `a transfer names commit ${lost} and does not hold it. Send it again`,
+        `the transfer ${work.blob} was to bring commit ${lost} and does not hold it. Send it again`,
       );
     }
+    return await this.saved(base, head);
   }
 
   async fetch(
@@ -239,6 +295,23 @@ export class GitRepository implements Repository {
     const beneath = `${absolutePath(root)}/`.replace("//", "/");
     const worktrees = this.#place === null ? [] : await ourWorktrees(this.#place);
     return worktrees.map(({ path }) => path).filter((path) => path.startsWith(beneath)).sort();
+  }
+
+  changed(
+    _path: string,
+    _base: string,
+    _options: Pick<CaptureOptions, "ignore"> = {},
+  ): Promise<boolean> {
+    return Promise.reject(new SubletError("failed", "checkouts are not captured yet"));
+  }
+
+  capture(
+    _cas: Cas,
+    _path: string,
+    _base: string,
+    _options: CaptureOptions = {},
+  ): Promise<Captured> {
+    return Promise.reject(new SubletError("failed", "checkouts are not captured yet"));
   }
 
   /** Those of `revisions` that are not here. */

@@ -41,6 +41,9 @@ Deno.test("the suite sees a provider that breaks the contract, rule by rule", as
     identity: (path) => vcs.identity(path),
     root: (path) => vcs.root(path),
     checks: () => vcs.checks(),
+    init: (path, options) => vcs.init(path, options),
+    clone: (url, path, credential) => vcs.clone(url, path, credential),
+    prompt: (part) => vcs.prompt(part),
     open: async (path) =>
       broken(await vcs.open(path), { untracked: (_, names) => Promise.resolve([...names]) }),
     replica: async (path) =>

@@ -134,10 +134,12 @@ Deno.test("a transfer of another object format is refused", async () => {
   const { record } = await bench.record();
   const { record: other } = await bench.record("other", "sha256");
   const replica = await bench.replica();
-  await replica.fetch(bench.cas, [(await record.head()).revision], bench.asks(record));
-  const sent = await other.send(bench.cas, [(await other.head()).revision], []);
+  const base = (await record.head()).revision;
+  await replica.fetch(bench.cas, [base], bench.asks(record));
+  const head = (await other.head()).revision;
+  const sent = await other.send(bench.cas, [head], []);
   assert.ok(sent);
-  const error = await failure(replica.receive(bench.cas, [sent.blob]));
+  const error = await failure(replica.receive(bench.cas, { blob: sent.blob, head }, base));
   assert.match(error.message, /sha256 repository/);
 });
 
@@ -210,7 +212,9 @@ Deno.test("a transfer that builds on what is lacking is refused before git sees 
   const sent = await record.send(bench.cas, [third], [second]);
   assert.ok(sent);
   const commands = await bench.commands(async () => {
-    const error = await failure(replica.receive(bench.cas, [sent.blob]));
+    const error = await failure(
+      replica.receive(bench.cas, { blob: sent.blob, head: third }, first),
+    );
     assert.match(error.message, new RegExp(`builds on commit ${second}`));
   });
   assert.deepEqual(commands, ["cat-file"]);
@@ -288,7 +292,8 @@ Deno.test("a header that states another head than its pack holds is found out", 
   const replica = await bench.replica();
   const error = await failure(replica.fetch(bench.cas, [next], () => Promise.resolve([blob])));
   assert.ok(isError(error, "not_found"), String(error));
-  assert.match((await failure(replica.receive(bench.cas, [blob]))).message, /does not hold it/);
+  const received = await failure(replica.receive(bench.cas, { blob, head: next }, revision));
+  assert.match(received.message, /does not hold it/);
 });
 
 Deno.test("a pack that lacks a file of its own commit is refused", async () => {
