@@ -124,16 +124,26 @@ class StreamHasher implements Hasher {
     return memory.slice(VALUES, VALUES + VALUE);
   }
 
+  /** Take the next piece by its value; only pieces came so far. */
+  take(value: Uint8Array): void {
+    this.#kernel.memory.set(value, VALUES);
+    this.#stackValue();
+  }
+
   #push(piece: Uint8Array): void {
-    const { memory } = this.#kernel;
-    memory.set(piece, INPUT);
+    this.#kernel.memory.set(piece, INPUT);
     hashInput(this.#kernel, PIECE, this.#pieces * CHUNKS_PER_PIECE, false);
+    this.#stackValue();
+  }
+
+  /** Value 0 is that of the next piece. */
+  #stackValue(): void {
     this.#pieces++;
     for (let left = this.#pieces; left % 2 === 0; left /= 2) {
       this.#join(this.#stack.length - 1, false);
       this.#stack.pop();
     }
-    this.#stack.push(memory.slice(VALUES, VALUES + VALUE));
+    this.#stack.push(this.#kernel.memory.slice(VALUES, VALUES + VALUE));
   }
 
   /** Value 0 becomes the parent of subtree `index` of the stack and itself. */
@@ -161,4 +171,29 @@ export function blake3(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   kernel.memory.set(bytes, INPUT);
   hashInput(kernel, bytes.length, 0, true);
   return kernel.memory.slice(VALUES, VALUES + VALUE);
+}
+
+/** Bytes of a piece of {@linkcode pieceValue}. */
+export const HASH_PIECE = PIECE;
+
+/**
+ * The value of whole piece `index` of an input that goes on behind it: pieces may be hashed in any order, and
+ * {@linkcode joinPieces} makes the digest of them.
+ */
+export function pieceValue(piece: Uint8Array, index: number): Uint8Array<ArrayBuffer> {
+  const kernel = load();
+  kernel.memory.set(piece, INPUT);
+  hashInput(kernel, PIECE, index * CHUNKS_PER_PIECE, false);
+  return kernel.memory.slice(VALUES, VALUES + VALUE);
+}
+
+/**
+ * The digest of an input whose pieces have the `values`, 32 bytes each, and which ends with `last`: one byte to a whole
+ * piece that `values` lacks, or nothing when they are empty, too.
+ */
+export function joinPieces(values: Uint8Array, last: Uint8Array): Uint8Array<ArrayBuffer> {
+  const hasher = new StreamHasher();
+  for (let at = 0; at < values.length; at += VALUE) hasher.take(values.subarray(at, at + VALUE));
+  hasher.update(last);
+  return hasher.digest();
 }

@@ -17,6 +17,8 @@ export interface Limits {
   /** Another address is refused with `cid_mismatch`, and nothing is stored (puts only). */
   readonly expectedCid?: Cid;
   readonly signal?: AbortSignal;
+  /** Told of each piece's bytes as a source is read; reading goes on when what it returns resolves (puts only). */
+  readonly progress?: (bytes: number) => Promise<void> | void;
   /**
    * Each piece of a stream that is read is good only until the next one is asked for. For whoever passes pieces on at
    * once: it spares the collection of as much garbage as the blob is large. Default: they stay good.

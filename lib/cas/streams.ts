@@ -72,6 +72,8 @@ export async function drain(
       if (bytes === null) break;
       length += bytes.length;
       checkGrowth(length, limits);
+      const waited = limits.progress?.(bytes.length);
+      if (waited !== undefined) await waited;
       const taken = take(bytes);
       if (taken !== undefined) await taken;
     }

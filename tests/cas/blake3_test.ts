@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { createBLAKE3 } from "hash-wasm";
+import { HASH_PIECE, joinPieces, pieceValue } from "../../lib/cas/blake3.ts";
 import { blake3, createHasher } from "../../lib/cas/mod.ts";
 import { upToDate } from "../../scripts/blake3/build.ts";
 
@@ -89,4 +90,17 @@ Deno.test("a digest may be asked for midway, and more bytes may follow", () => {
 
 Deno.test("the committed kernel is the one that its source makes", () => {
   assert.ok(upToDate(), "run scripts/blake3/build.ts");
+});
+
+Deno.test("pieces that are hashed in any order come to the digest of the whole", () => {
+  for (const length of [0, 1, HASH_PIECE, HASH_PIECE + 1, 3 * HASH_PIECE, 17 * HASH_PIECE + 7]) {
+    const bytes = new Uint8Array(length).map((_, i) => i * 7 + (i >>> 9));
+    const whole = Math.max(0, Math.ceil(length / HASH_PIECE) - 1);
+    const values = new Uint8Array(32 * whole);
+    for (let i = whole - 1; i >= 0; i--) {
+      const piece = bytes.subarray(i * HASH_PIECE, (i + 1) * HASH_PIECE);
+      values.set(pieceValue(piece, i), 32 * i);
+    }
+    assert.deepEqual(joinPieces(values, bytes.subarray(whole * HASH_PIECE)), blake3(bytes));
+  }
 });
