@@ -55,21 +55,44 @@ export async function identify(
   return caller;
 }
 
-/**
- * Find out who calls, or refuse with 401. An address that fails again and again gets 429 instead; whoever brings a
- * good token does not feel it.
- */
-export function authenticate(tokens: Tokens, network: Network, clock: Clock = systemClock) {
-  const throttle = new AuthThrottle(clock);
-  return createMiddleware<NetEnv>(async (c, next) => {
+/** Finds out who calls. An address that fails again and again is told to slow down; a good token does not feel it. */
+export class Authenticator {
+  readonly #tokens: Tokens;
+  readonly #network: Network;
+  readonly #throttle: AuthThrottle;
+
+  constructor(tokens: Tokens, network: Network, clock: Clock = systemClock) {
+    this.#tokens = tokens;
+    this.#network = network;
+    this.#throttle = new AuthThrottle(clock);
+  }
+
+  /** The caller of a token that was brought before, at once. Null: {@linkcode Authenticator.identify} tells. */
+  known(headers: Headers, peer: Peer): Caller | null {
+    if (!peer.unix && !this.#network.takesTokens) return null;
+    const credential = headers.get("authorization");
+    if (credential === null || !credential.startsWith("Bearer ")) return null;
+    return this.#tokens.known(credential.slice("Bearer ".length), peer);
+  }
+
+  /** Who calls. Throws `unauthenticated`, or `busy` for an address that failed too often. */
+  async identify(headers: Headers, peer: Peer): Promise<Caller> {
     try {
-      c.set("caller", await identify(tokens, network, c.req.raw.headers, c.env));
+      return await identify(this.#tokens, this.#network, headers, peer);
     } catch (error) {
       if (!(error instanceof SubletError) || error.code !== "unauthenticated") throw error;
-      const { address } = c.env;
-      if (address === null || !throttle.failed(address)) throw error;
+      const { address } = peer;
+      if (address === null || !this.#throttle.failed(address)) throw error;
       throw new SubletError("busy", `${error.message}. Too many such requests: slow down`);
     }
+  }
+}
+
+/** Find out who calls, or refuse with 401; see {@linkcode Authenticator}. */
+export function authenticate(tokens: Tokens, network: Network, clock: Clock = systemClock) {
+  const who = new Authenticator(tokens, network, clock);
+  return createMiddleware<NetEnv>(async (c, next) => {
+    c.set("caller", await who.identify(c.req.raw.headers, c.env));
     await next();
   });
 }

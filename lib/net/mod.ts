@@ -4,6 +4,7 @@ export type * from "./contract.ts";
 export {
   allows,
   authenticate,
+  Authenticator,
   checkAccess,
   identify,
   type NetEnv,
@@ -15,4 +16,5 @@ export { HttpsNetwork, type Tls } from "./https_network.ts";
 export { issueText, readJson } from "./read_json.ts";
 export { CALLER_NAME, type TokenInfo, type TokenOptions, Tokens } from "./tokens.ts";
 export { type HttpClientOptions, openHttpClient, trustedRoots } from "./client.ts";
+export { proxyFor } from "./proxy.ts";
 export { type HttpServer, serveHttp, type ServeOptions } from "./server.ts";

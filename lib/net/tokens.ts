@@ -140,6 +140,14 @@ export class Tokens {
     return known.caller;
   }
 
+  /** Whose token `secret` is, when it was verified before and nothing has changed since; else null, which says nothing. */
+  known(secret: string, peer: { readonly unix: boolean }): Caller | null {
+    const known = this.#seen.get(secret);
+    if (known === undefined || this.#isOld() || (known.unixOnly && !peer.unix)) return null;
+    if (known.expiresAt !== null && known.expiresAt <= this.#clock.now()) return null;
+    return known.caller;
+  }
+
   /** By hash, which costs more than all the rest of a verification: so what was found is remembered. */
   async #lookUp(secret: string): Promise<Known | undefined> {
     const hash = hashOf(secret);
@@ -156,8 +164,9 @@ export class Tokens {
     if (this.#readAt === null || this.#readAt.changes !== this.#changes) return true;
     const now = this.#clock.monotonic();
     if (now - this.#checkedAt < NOTICE_MS) return false;
+    if (this.#changedElsewhere()) return true;
     this.#checkedAt = now;
-    return this.#changedElsewhere();
+    return false;
   }
 
   #changedElsewhere(): boolean {
