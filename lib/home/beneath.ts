@@ -46,11 +46,14 @@ export class BeneathFile implements AsyncDisposable {
   readonly size: number;
   /** Permission bits. */
   readonly mode: number;
+  /** Tells it from a file that takes its place. */
+  readonly inode: number;
 
-  constructor(handle: promises.FileHandle, size: number, mode: number) {
+  constructor(handle: promises.FileHandle, info: { size: number; mode: number; ino: number }) {
     this.#handle = handle;
-    this.size = size;
-    this.mode = mode;
+    this.size = info.size;
+    this.mode = info.mode & 0o777;
+    this.inode = info.ino;
   }
 
   /** Its bytes, at most `maxBytes`: more throws `too_large`. Closes it. */
@@ -118,7 +121,7 @@ export async function openBeneath(
   try {
     const info = await handle.stat();
     at.checkIsStill({ dev: info.dev, ino: info.ino });
-    return new BeneathFile(handle, info.size, info.mode & 0o777);
+    return new BeneathFile(handle, info);
   } catch (error) {
     await handle.close();
     throw error;

@@ -2,6 +2,8 @@
 
 import type { Cas, Cid } from "../cas/mod.ts";
 import type { Clock, Ids, Log, Processes } from "../home/mod.ts";
+import type { Redaction, Relay, SessionFiles } from "./agent_ports.ts";
+import type { SavedPart } from "./stream_shapes.ts";
 
 /** Where a job runs: what tells a restarted worker which process it was. Shapes of worker protocol 7. */
 export type JobHandle =
@@ -17,14 +19,36 @@ export interface JobControl {
   readonly lease: number;
   /** Aborts when the job must stop: a revoke, the worker's own stop, its silence, a stale lease. It still reports. */
   readonly stop: AbortSignal;
+  /**
+   * Aborts when the worker ends and the job is to go on without it: a runner that can take jobs over leaves it and
+   * returns `left`. Default: never.
+   */
+  readonly leave?: AbortSignal;
   /** Record that the job runs at `handle`. False: the lease is stale, so stop and report nothing. */
   started(handle: JobHandle, sessionId: string | null): Promise<boolean>;
+  /** The session that the job is known to be by now: the next heartbeat tells the server. */
+  identified?(sessionId: string): void;
+  /**
+   * The values of the secrets that the job lists, by the secret's name; those that the home lacks are left out. Asks
+   * until it is answered or `signal` aborts. Rejects with `stale_lease` when the lease is.
+   */
+  secrets?(signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
+  /**
+   * Tell the server of new bytes of something that the job writes, one try. False: it takes none, now or ever. Rejects
+   * when nobody knows whether it did.
+   */
+  saved?(part: Omit<SavedPart, "lease">): Promise<boolean>;
 }
 
-/** What a runner comes to: a report to send, or that the job is lost to this worker (it is queued again). */
-export type Outcome = { readonly report: Report } | { readonly lost: string } | {
-  readonly stale: true;
-};
+/**
+ * What a runner comes to: a report to send, that the job is lost to this worker (it is queued again), that its lease is
+ * stale, or that it is left as it is for a later process of this worker to take over.
+ */
+export type Outcome =
+  | { readonly report: Report }
+  | { readonly lost: string }
+  | { readonly stale: true }
+  | { readonly left: true };
 
 /** The machine that a job runs on. */
 export interface Site {
@@ -37,6 +61,12 @@ export interface Site {
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;
+  /** Files of a harness, which lie outside of the home. Default: there are none. */
+  readonly sessions?: SessionFiles;
+  /** Hides secrets in whatever leaves a job. Default: nothing is hidden. */
+  readonly redaction?: Redaction;
+  /** What the commands of an agent go through. Default: it can read its messages, and nothing else. */
+  readonly relay?: Relay;
   /**
    * Ask the server to put what `revisions` of campaign `repo` have beyond `have` into the CAS; the blobs to take, in
    * order. Rejects with `not_sent` when it cannot.
@@ -49,9 +79,27 @@ export interface Site {
   ): Promise<Cid[]>;
 }
 
+/** A prompt for a job that runs. */
+export interface Prompt {
+  /** Names it in the report. */
+  readonly id: number;
+  readonly text: string;
+}
+
+/** What an earlier process of a worker left of a lease that it does not hold any more. */
+export interface Salvage {
+  readonly lease: number;
+  readonly job: unknown;
+  readonly report: Report;
+}
+
 /** Runs one kind of job. */
 export interface JobRunner {
   readonly kind: string;
+  /** Whether its reports are sent under a stale lease too: the server keeps them as evidence. Default false. */
+  readonly keepsStale?: boolean;
+  /** Give the job of `lease` a prompt: null once it will get it, or why it cannot. Default: its jobs take none. */
+  prompt?(lease: number, prompt: Prompt): Promise<string | null>;
   /** Run the job whose JSON is `job`. Rejects only on a fault of its own, which loses the job. */
   run(job: unknown, control: JobControl): Promise<Outcome>;
   /** Take over a job that an earlier process of this worker left, or clean up what it left and say that it is lost. */
@@ -67,6 +115,8 @@ export interface JobRunner {
   stopLeft?(): Promise<void>;
   /** Remove what they left of leases that are not held any more. */
   removeLeft?(isHeld: (lease: number) => boolean): Promise<void>;
+  /** Save what they left of such leases, before {@linkcode JobRunner.removeLeft}. Its `cleanup` follows each report. */
+  salvage?(isHeld: (lease: number) => boolean): AsyncIterable<Salvage>;
   /** Remove what the job left, once its report was accepted or refused. Repeatable. */
   cleanup(job: unknown, lease: number): Promise<void>;
 }

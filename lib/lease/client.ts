@@ -1,7 +1,7 @@
 /** @module The calls of a worker on its leases: over HTTP in real life, in one process in the simulator. */
 
 import type { Cid } from "../cas/mod.ts";
-import type { JobHandle, Report } from "../job/mod.ts";
+import type { JobHandle, Report, SavedPart } from "../job/mod.ts";
 import type { Answer, Grant, HostSample, Message, NoLease, Timing } from "./wire.ts";
 
 /** What a worker says of itself when it starts. */
@@ -56,6 +56,10 @@ export interface LeaseClient {
   /** A long-poll of at most `wait` seconds for the messages after `after`. */
   messages(after: number, wait: number, signal?: AbortSignal): Promise<readonly Message[]>;
   queued(message: number, error: string | null, signal?: AbortSignal): Promise<void>;
+  /** The values of the secrets that the job of `lease` lists, by name; those that the home lacks are left out. */
+  secrets?(lease: number, signal?: AbortSignal): Promise<ReadonlyMap<string, string>>;
+  /** New bytes of something that a job writes. A server that has no such call answers anything. */
+  saved?(part: SavedPart, signal?: AbortSignal): Promise<void>;
   /** Null: still building, ask again. */
   send(
     repo: number,

@@ -2,7 +2,7 @@
 
 import type * as z from "zod";
 import { messageOf, SubletError } from "../home/mod.ts";
-import type { JobHandle, Report } from "../job/mod.ts";
+import type { JobHandle, Report, SavedPart } from "../job/mod.ts";
 import type { Cid } from "../cas/mod.ts";
 import type { HttpClient, HttpResponse } from "../net/mod.ts";
 import type { LeaseClient, Registration, WorkerInfo } from "./client.ts";
@@ -116,6 +116,15 @@ export class HttpLeaseClient implements LeaseClient {
 
   async queued(message: number, error: string | null, signal?: AbortSignal): Promise<void> {
     await this.#done("queued", { message, error }, { signal });
+  }
+
+  async secrets(lease: number, signal?: AbortSignal): Promise<ReadonlyMap<string, string>> {
+    const found = await this.#content("secrets", { lease }, answers.secrets, { signal });
+    return new Map(Object.entries(found));
+  }
+
+  async saved(part: SavedPart, signal?: AbortSignal): Promise<void> {
+    await this.#done("saved", part, { signal });
   }
 
   async send(

@@ -93,6 +93,14 @@ export class LeaseWorker {
     });
   }
 
+  /**
+   * End, and leave the jobs that can be taken over to a later process of this worker, which must come before their
+   * leases expire. Other jobs are stopped, and given back.
+   */
+  leave(): void {
+    this.#core.leave("the worker makes room for its next process");
+  }
+
   /** Stop the jobs, which still report, and end. Reports that are not accepted at once stay in the spool. */
   stop(): void {
     this.#core.stop("the worker was stopped");
@@ -108,7 +116,9 @@ export class LeaseWorker {
       this.#messages.seek(registration.cursor);
       await this.#resume(registration);
       // A lease that is granted from now on is held before its job begins.
-      void this.#tidy((runner) => runner.removeLeft?.((lease) => core.held.has(lease)));
+      void this.#salvage().then(() =>
+        this.#tidy((runner) => runner.removeLeft?.((lease) => core.held.has(lease)))
+      );
       await Promise.all([
         this.#keepUp("heartbeat", () => heartbeatLoop(core)),
         this.#keepUp("acquire", () => this.#acquirer.loop(), () => core.mode === "working"),
@@ -122,6 +132,20 @@ export class LeaseWorker {
       ]);
     }
     await guard;
+  }
+
+  /** What earlier processes left of leases that are lost is reported all the same: the server keeps it as evidence. */
+  async #salvage(): Promise<void> {
+    const core = this.#core;
+    await this.#tidy(async (runner) => {
+      for await (
+        const { lease, job, report } of runner.salvage?.((id) => core.held.has(id)) ?? []
+      ) {
+        if (core.over.signal.aborted || core.held.has(lease)) return;
+        this.#hold({ lease, job_cid: null }, "spooled", markNow(core.clock));
+        this.#outbox.add({ lease, requestId: core.ids.uuid(), outcome: { report }, job });
+      }
+    });
   }
 
   /** What earlier processes left is no reason not to work. */
@@ -217,6 +241,7 @@ export class LeaseWorker {
       lease: grant.lease,
       jobCid: grant.job_cid,
       sessionId: null,
+      runner: null,
       phase,
       renewed,
       stopper: new AbortController(),
@@ -233,7 +258,14 @@ export class LeaseWorker {
     const { outcome, job } = await runLease(core, held, grant, how);
     held.phase = "spooled";
     if ("report" in outcome) core.host.served();
-    if (held.stale || "stale" in outcome) {
+    if ("left" in outcome) {
+      core.log.event("lease.left", { lease: held.lease });
+      core.held.delete(held.lease);
+      core.changed.set();
+      return;
+    }
+    const evidence = "report" in outcome && held.runner?.keepsStale === true;
+    if ((held.stale && !evidence) || "stale" in outcome) {
       core.log.event("lease.dropped", { lease: held.lease });
       await cleanUp(core, job, held.lease);
       core.held.delete(held.lease);

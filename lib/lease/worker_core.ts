@@ -2,6 +2,7 @@
 
 import { type Clock, type Ids, isError, type Log, messageOf, SubletError } from "../home/mod.ts";
 import type { Cid } from "../cas/mod.ts";
+import type { JobRunner } from "../job/mod.ts";
 import type { LeaseClient, Registration } from "./client.ts";
 import { UnexplainedStatus } from "./http_client_refusal.ts";
 import { HostWatch } from "./worker_host.ts";
@@ -15,6 +16,8 @@ export interface Held {
   /** Null for what an earlier process finished. */
   readonly jobCid: Cid | null;
   sessionId: string | null;
+  /** Null until its job was read. */
+  runner: JobRunner | null;
   /** Spooled: its job ended, and its report is not accepted yet. */
   phase: "running" | "spooled";
   /** When the last answered heartbeat (or acquire) that renewed it was sent. */
@@ -67,6 +70,10 @@ export class WorkerCore {
   readonly mustRegister = new Wake();
   readonly mayAcquire = new Wake();
   readonly mustBeat = new Wake();
+  /** Aborts when the worker ends and leaves jobs that can be taken over to a later process. */
+  readonly leaving = new AbortController();
+  /** The server knows no call that takes what jobs write, so none is made. */
+  savesNothing = false;
   /** Something changed that may end the worker. */
   readonly changed = new Wake();
   /** Heard of the server after it was silent: whoever waits to try again may do so now. */
@@ -131,14 +138,20 @@ export class WorkerCore {
   }
 
   /** Take no more jobs, and stop those that run. */
-  stop(why: string): void {
+  stop(why: string, which: (held: Held) => boolean = () => true): void {
     if (this.#mode !== "stopping") {
       this.#mode = "stopping";
       this.log.event("worker.stopping", { worker: this.worker, why });
     }
-    for (const held of this.held.values()) this.stopJob(held, why);
+    for (const held of this.held.values()) if (which(held)) this.stopJob(held, why);
     this.mayAcquire.set();
     this.changed.set();
+  }
+
+  /** Take no more jobs, leave those that can be taken over to a later process, and stop the others. Repeatable. */
+  leave(why: string): void {
+    this.leaving.abort(new SubletError("cancelled", why));
+    this.stop(why, (held) => held.runner?.prompt === undefined);
   }
 
   /** Stop the job of `held`; it still reports. Repeatable. */

@@ -2,12 +2,15 @@
 
 import { isError, isHostFault, messageOf, SubletError } from "../home/mod.ts";
 import type { JobControl, JobHandle, JobRunner, Outcome } from "../job/mod.ts";
+import { UnexplainedStatus } from "./http_client_refusal.ts";
 import { endsWorker, type Held, isUnanswered, type WorkerCore } from "./worker_core.ts";
 import { Backoff, within } from "./worker_time.ts";
 import type { Grant } from "./wire.ts";
 
 /** How long one read of a job's description may take. */
 const READ_MS = 120_000;
+const SECRETS_SECONDS = 30;
+const SAVED_SECONDS = 30;
 
 /** What a lease came to, and the job's JSON as far as it was read. */
 export interface Done {
@@ -40,6 +43,7 @@ async function perform(
   try {
     job = await readJob(core, held, grant);
     const runner = runnerOf(core, job);
+    held.runner = runner;
     const control = controlOf(core, held);
     if (how === "recover") {
       const { handle, started_at: startedAt } = grant;
@@ -110,8 +114,67 @@ function controlOf(core: WorkerCore, held: Held): JobControl {
   return {
     lease: held.lease,
     stop: held.stopper.signal,
+    leave: core.leaving.signal,
     started: (handle, sessionId) => started(core, held, handle, sessionId),
+    identified: (sessionId) => {
+      held.sessionId = sessionId;
+      core.mustBeat.set();
+    },
+    secrets: (signal) => secretsOf(core, held, signal),
+    saved: (part) => saved(core, held, part),
   };
+}
+
+/** The secrets of a job. A server that is away for a moment is asked again; a refusal is the job's to tell. */
+async function secretsOf(
+  core: WorkerCore,
+  held: Held,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, string>> {
+  const { client } = core;
+  if (client.secrets === undefined) return new Map();
+  const backoff = new Backoff(core.ids);
+  while (true) {
+    try {
+      return await core.call(
+        "secrets",
+        SECRETS_SECONDS,
+        async (own) => await client.secrets?.(held.lease, own) ?? new Map<string, string>(),
+        signal,
+      );
+    } catch (error) {
+      if (signal.aborted) throw new SubletError("cancelled", messageOf(signal.reason));
+      if (!isUnanswered(error)) throw error;
+      await core.clock.sleep(backoff.next(), signal);
+    }
+  }
+}
+
+/** One try to tell the server what a job wrote. */
+async function saved(
+  core: WorkerCore,
+  held: Held,
+  part: Parameters<NonNullable<JobControl["saved"]>>[0],
+): Promise<boolean> {
+  const { client } = core;
+  if (core.savesNothing || held.stale || client.saved === undefined) return false;
+  try {
+    await core.call(
+      "saved",
+      SAVED_SECONDS,
+      async (signal) => await client.saved?.({ ...part, lease: held.lease }, signal),
+    );
+    return true;
+  } catch (error) {
+    if (error instanceof UnexplainedStatus || isError(error, "not_found", "method_not_allowed")) {
+      core.savesNothing = true;
+      core.log.event("worker.saves_nothing", { error: messageOf(error) });
+      return false;
+    }
+    if (isUnanswered(error)) throw error;
+    core.log.event("lease.not_saved", { lease: held.lease, stream: part.stream, error });
+    return false;
+  }
 }
 
 /**

@@ -100,12 +100,14 @@ export class MessageReader {
   async #prompt({ id, lease, prompt }: Prompt): Promise<void> {
     const { core } = this;
     let outcome = this.#outcomes.get(id);
+    this.#unanswered.add(id);
     if (outcome === undefined) {
-      outcome = await this.#deliver(lease, prompt.text);
+      outcome = await this.#deliver(lease, prompt);
+      // Nobody knows yet what job it is for: it is read again.
+      if (outcome === undefined) return;
       this.#outcomes.set(id, outcome);
     }
     const said = outcome;
-    this.#unanswered.add(id);
     try {
       await core.call(
         "queued",
@@ -123,11 +125,14 @@ export class MessageReader {
     this.#unanswered.delete(id);
   }
 
-  async #deliver(lease: number, text: string): Promise<string | null> {
-    const { prompt } = this.core.options;
-    if (prompt === undefined || !this.core.held.has(lease)) return NOT_HERE;
+  async #deliver(lease: number, prompt: Prompt["prompt"]): Promise<string | null | undefined> {
+    const { core } = this;
+    const held = core.held.get(lease);
+    if (held === undefined || held.phase !== "running") return NOT_HERE;
     try {
-      return await prompt(lease, text);
+      if (core.options.prompt !== undefined) return await core.options.prompt(lease, prompt.text);
+      if (held.runner === null) return undefined;
+      return held.runner.prompt === undefined ? NOT_HERE : await held.runner.prompt(lease, prompt);
     } catch (error) {
       return messageOf(error);
     }

@@ -43,7 +43,7 @@ export interface WorkerOptions {
   readonly orphanExitSeconds?: number | null;
   /** How long a drain call lets jobs run, unless it is told otherwise. Default 30. */
   readonly drainSeconds?: number;
-  /** Deliver a prompt to the job of `lease`: null, or why it cannot. Default: no job here can be prompted. */
+  /** Deliver a prompt to the job of `lease`: null, or why it cannot. Default: its runner does. */
   readonly prompt?: (lease: number, text: string) => Promise<string | null>;
   /** Called after each lease whose report was accepted or refused, with its leftovers gone. */
   readonly onSettled?: () => Promise<void>;
