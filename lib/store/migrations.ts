@@ -13,6 +13,7 @@ const FILES: readonly string[] = [
   "0005_job_timeout.sql",
   "0006_worker_standing.sql",
   "0007_evaluation_dedup.sql",
+  "0008_agents.sql",
 ];
 
 /** One migration: its number counts from 1. */

@@ -1,9 +1,12 @@
-/** @module The write lane: the bodies of one tick run in one transaction and are answered after its commit. */
+/**
+ * @module The write lane: bodies that arrive together run in one transaction and are answered once it is durable.
+ */
 
 import { setImmediate } from "node:timers";
 import { SubletError } from "../home/mod.ts";
 import { BodyRunner, BodyTx } from "./body.ts";
 import type { Connection } from "./connection.ts";
+import { Durable } from "./durable.ts";
 import type { Tx } from "./port.ts";
 
 interface Entry {
@@ -14,12 +17,16 @@ interface Entry {
   readonly writes: boolean;
 }
 
+/** Turns of the event loop that a transaction waits for more bodies, at most. */
+const MAX_TURNS = 8;
+
 /** How a body ended, before the commit. */
 type Outcome = { readonly tx: BodyTx; readonly value: unknown } | { readonly error: unknown };
 
 /** Runs the transactions of the one connection that writes. */
 export class WriteLane {
   readonly #connection: Connection;
+  readonly #durable: Durable;
   readonly #runner = new BodyRunner();
   readonly #begin: () => void;
   readonly #commit: () => void;
@@ -32,8 +39,10 @@ export class WriteLane {
   #scheduled = false;
   #idle: (() => void)[] = [];
 
-  constructor(connection: Connection) {
+  /** `sync` makes what was committed durable; null where a commit needs none. */
+  constructor(connection: Connection, sync: (() => Promise<void>) | null) {
     this.#connection = connection;
+    this.#durable = new Durable(sync);
     this.#begin = connection.control("BEGIN IMMEDIATE");
     this.#commit = connection.control("COMMIT");
     this.#rollback = connection.control("ROLLBACK");
@@ -49,6 +58,7 @@ export class WriteLane {
   /** Queue `body` for the next transaction. */
   add<T>(body: (tx: Tx) => Promise<T>, writes: boolean): Promise<T> {
     return new Promise<T>((resolve, reject) => {
+      this.#durable.check();
       this.#queue.push({
         body,
         resolve: resolve as (value: unknown) => void,
@@ -59,26 +69,45 @@ export class WriteLane {
     });
   }
 
-  /** Resolves when nothing is queued or running. */
-  drained(): Promise<void> {
-    if (!this.#scheduled) return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
+  /** Resolves when nothing is queued, running or waits for its sync. */
+  async drained(): Promise<void> {
+    if (this.#scheduled) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    await this.#durable.settled();
+  }
+
+  /** Resolves when all that is committed now is durable and answered; null when it is. Rejects when it cannot be. */
+  settled(): Promise<void> | null {
+    return this.#durable.settled();
   }
 
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(async () => {
-      const batch = this.#queue;
-      this.#queue = [];
-      try {
-        await this.#transact(batch);
-      } finally {
-        this.#scheduled = false;
-        if (this.#queue.length > 0) this.#schedule();
-        else for (const done of this.#idle.splice(0)) done();
-      }
+    this.#gather(0, MAX_TURNS);
+  }
+
+  /**
+   * Wait while more bodies arrive: a transaction has a cost of its own, so those that come together share one. A body
+   * that is alone after a turn of the event loop does not wait.
+   */
+  #gather(before: number, turns: number): void {
+    setImmediate(() => {
+      const { length } = this.#queue;
+      if (turns > 1 && length > 1 && length > before) this.#gather(length, turns - 1);
+      else void this.#flush();
     });
+  }
+
+  async #flush(): Promise<void> {
+    const batch = this.#queue;
+    this.#queue = [];
+    try {
+      await this.#transact(batch);
+    } finally {
+      this.#scheduled = false;
+      if (this.#queue.length > 0) this.#schedule();
+      else for (const done of this.#idle.splice(0)) done();
+    }
   }
 
   async #transact(batch: readonly Entry[]): Promise<void> {
@@ -95,7 +124,12 @@ export class WriteLane {
       if (this.#connection.inTransaction) this.#rollback();
       return;
     }
-    settle(batch, outcomes);
+    const changed = outcomes.some((outcome) => "tx" in outcome && outcome.tx.changed);
+    this.#durable.add({
+      changed,
+      settle: () => settle(batch, outcomes),
+      fail: (error) => batch.forEach(({ reject }) => reject(error)),
+    });
   }
 
   async #runAll(batch: readonly Entry[]): Promise<Outcome[]> {
