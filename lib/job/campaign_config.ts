@@ -1,24 +1,20 @@
 /**
  * @module The keys of a campaign's file, as they are checked and stored.
  *
- * They follow piloop 0.3.1's `piloop.toml`, so that such a file loads unchanged. Keys of agents and of sweeping roles
- * are taken and kept, and have no meaning here yet: {@linkcode ACCEPTED_KEYS}, {@linkcode ACCEPTED_PLUGINS}.
+ * They follow piloop 0.3.1's `piloop.toml`, so that such a file loads unchanged. Keys that only piloop's planner reads
+ * are taken and kept, and have no meaning here: {@linkcode ACCEPTED_KEYS}, {@linkcode ACCEPTED_PLUGINS}.
  */
 
 import * as z from "zod";
 import { unsafeReason } from "../home/mod.ts";
 import { gitTable } from "../vcs/mod.ts";
+import { harnessTables, mcpTables, roleTables, tableName } from "./harness_config.ts";
 
 /** Keys of a campaign's file that load, and that nothing reads yet. */
 export const ACCEPTED_KEYS = [
   "runtime",
-  "harnesses",
-  "model",
-  "harness",
   "max_concurrent",
-  "roles",
   "context",
-  "mcp",
   "spend",
   "memory",
   "status",
@@ -126,6 +122,15 @@ export const campaignConfig = z.strictObject({
   link: z.array(checkoutPath).max(100).default([]),
   metrics: z.array(metricConfig).min(1, "must name every metric that the command prints").max(1000),
   tracks: z.record(text, trackConfig).default({}),
+  /** The harnesses of its agents, the first unless a request or a role says otherwise. */
+  harnesses: z.array(tableName).min(1, "must name at least one harness").max(100).default([
+    "claude",
+  ]),
+  /** The model for each harness. */
+  model: z.record(tableName, text).default({}),
+  harness: harnessTables.default({}),
+  mcp: mcpTables.default({}),
+  roles: roleTables.default({}),
   plugins: plugins.prefault({}),
   /** The former place of `plugins.verdict_rule.confidence`. */
   confidence: z.number().min(0.5, "must be at least 0.5").lt(1, "must be below 1").optional(),

@@ -4,6 +4,7 @@ import { parse, TomlError } from "smol-toml";
 import { messageOf, SubletError } from "../home/mod.ts";
 import { type CampaignConfig, campaignConfig, metricConfig } from "./campaign_config.ts";
 import { problemLines } from "./campaign_problems.ts";
+import { harnessTable, mcpTable } from "./harness_config.ts";
 
 /** The names of a campaign's file, the first that exists is read. */
 export const CAMPAIGN_FILES = ["sublet.toml", "piloop.toml"] as const;
@@ -79,6 +80,11 @@ function knownKeys(path: readonly PropertyKey[]): readonly string[] {
   if (path.length === 0) return Object.keys(campaignConfig.shape);
   if (path[0] === "metrics") return Object.keys(metricConfig.shape);
   if (path[0] === "tracks") return ["share", "addendum"];
+  if (path[0] === "harness") {
+    const { usage } = harnessTable.shape;
+    return Object.keys(path[2] === "usage" ? usage.unwrap().shape : harnessTable.shape);
+  }
+  if (path[0] === "mcp") return Object.keys(mcpTable.shape);
   if (path[0] !== "plugins") return [];
   if (path[1] === undefined) return Object.keys(campaignConfig.shape.plugins.unwrap().shape);
   const { verdict_rule: rule, vcs } = campaignConfig.shape.plugins.unwrap().shape;

@@ -1,7 +1,7 @@
 /** @module Campaigns and their evaluations, as a server keeps them: what `serve` composes. */
 
 import type { Cas, Cid } from "../cas/mod.ts";
-import { type Clock, isError, type Log, SubletError } from "../home/mod.ts";
+import { type Clock, type Log, SubletError } from "../home/mod.ts";
 import type { Db, Tx } from "../store/mod.ts";
 import type { Transfers, Vcs } from "../vcs/mod.ts";
 import { loadCampaign } from "./campaign_file.ts";
@@ -17,7 +17,7 @@ import {
 import { campaignTransfers } from "./campaign_transfers.ts";
 import { Comparer } from "./evaluation_comparer.ts";
 import { EvaluationKind } from "./evaluation_kind.ts";
-import { type Queue, Submitter } from "./evaluation_queue.ts";
+import { evaluationRows } from "./evaluation_queue.ts";
 import {
   type EvaluationRequest,
   type Measured,
@@ -40,9 +40,7 @@ import {
   type Unsubmitted,
 } from "./evaluation_store_requests.ts";
 import { Waiters } from "./evaluation_waiters.ts";
-
-/** How long until what the store kept from being queued is tried again, milliseconds. */
-const RETRY_MS = 5_000;
+import { type Queue, Submitter } from "./job_queue.ts";
 
 /** What evaluations are made of. */
 export interface EvaluationsDeps {
@@ -64,17 +62,15 @@ export class Evaluations {
   readonly #waiters = new Waiters();
   readonly #comparer: Comparer;
   readonly #preparer: Preparer;
-  readonly #submitter: Submitter;
+  readonly #submitter: Submitter<Unsubmitted>;
   readonly #transfers: Transfers;
-  /** Takes the next try of {@linkcode resume} back. */
-  #retry = () => {};
 
   constructor(deps: EvaluationsDeps) {
     this.#deps = deps;
     this.kind = new EvaluationKind(deps.clock, (id, paired) => void this.#changed(id, paired));
     this.#comparer = new Comparer(deps.db, deps.clock, deps.log);
     this.#preparer = new Preparer(deps.vcs, deps.cas);
-    this.#submitter = new Submitter(deps.db, deps.cas);
+    this.#submitter = new Submitter(deps, evaluationRows, "evaluations");
     this.#transfers = campaignTransfers(deps);
   }
 
@@ -89,23 +85,12 @@ export class Evaluations {
    */
   async resume(): Promise<void> {
     await this.#comparer.resume();
-    await this.#resumeJobs();
-  }
-
-  async #resumeJobs(): Promise<void> {
-    try {
-      const count = await this.#submitter.resume();
-      if (count > 0) this.#deps.log.event("evaluations.resumed", { count });
-    } catch (error) {
-      if (!isError(error, "unavailable", "unreachable", "busy")) throw error;
-      this.#deps.log.event("evaluations.not_resumed", { error: error.message });
-      this.#retry = this.#deps.clock.after(RETRY_MS, () => void this.#resumeJobs());
-    }
+    await this.#submitter.resume();
   }
 
   /** End what runs in the background; to be called last. */
   async idle(): Promise<void> {
-    this.#retry();
+    this.#submitter.close();
     await this.#comparer.idle();
   }
 

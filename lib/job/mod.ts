@@ -20,7 +20,7 @@ export type { Campaign } from "./campaign_store.ts";
 export { lowerBound } from "./campaign_bootstrap.ts";
 export { compare, type Comparison, type Verdict, VERDICTS } from "./campaign_verdict.ts";
 export { EvaluationKind } from "./evaluation_kind.ts";
-export type { Queue, QueuedJob } from "./evaluation_queue.ts";
+export type { Queue, QueuedJob } from "./job_queue.ts";
 export { type EvaluationRequest, MAX_REPEATS, MAX_REVISIONS } from "./evaluation_request.ts";
 export {
   type Evaluation,

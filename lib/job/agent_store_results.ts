@@ -1,0 +1,303 @@
+/** @module The rows of agents: what happens to one while its job runs, and how it ends. */
+
+import { SubletError } from "../home/mod.ts";
+import type { Row, Tx, Value } from "../store/mod.ts";
+import type { AgentFinished, AgentReport, AgentUsage } from "./agent_shapes.ts";
+import type { AgentState, Landed } from "./agent_store.ts";
+import type { Holder } from "./evaluation_store_results.ts";
+import { cleanText } from "./report_checks.ts";
+
+/** Characters of an error that are kept. */
+const MAX_ERROR = 8_000;
+/** Characters of a session's id. */
+const MAX_SESSION = 1_024;
+
+async function stateOf(tx: Tx, id: number): Promise<AgentState | null> {
+  const row = await tx.get<Row & { state: AgentState }>("SELECT state FROM agents WHERE id = ?", [
+    id,
+  ]);
+  return row?.state ?? null;
+}
+
+/** Throws `stale_lease` unless the agent waits or runs. */
+async function checkOpen(tx: Tx, id: number): Promise<void> {
+  const state = await stateOf(tx, id);
+  if (state === "waiting" || state === "running") return;
+  const why = state === null ? "is not known" : `is ${state} already`;
+  throw new SubletError("stale_lease", `agent ${id} ${why}: drop this job`);
+}
+
+/** Set columns of an agent. A lease that it did not have before is one more attempt. */
+async function update(
+  tx: Tx,
+  id: number,
+  holder: Holder,
+  columns: Readonly<Record<string, Value>>,
+): Promise<void> {
+  const names = Object.keys(columns);
+  const lease = holder.worker === null ? null : holder.lease;
+  await tx.run(
+    `UPDATE agents SET
+       attempts = attempts + CASE WHEN ? IS NOT NULL AND lease IS NOT ? THEN 1 ELSE 0 END,
+       lease = coalesce(?, lease), ${names.map((name) => `${name} = ?`).join(", ")}
+     WHERE id = ?`,
+    [lease, lease, lease, ...names.map((name) => columns[name] ?? null), id],
+  );
+}
+
+/** A worker runs it. Throws `stale_lease` when it ended already. */
+export async function startAgent(tx: Tx, id: number, holder: Holder, now: number): Promise<void> {
+  await checkOpen(tx, id);
+  await update(tx, id, holder, { state: "running", worker: holder.worker });
+  await tx.run("UPDATE agents SET started_at = coalesce(started_at, ?) WHERE id = ?", [now, id]);
+}
+
+/** Whether the agent has run: what it did then must not be done twice. */
+export async function hasRun(tx: Tx, id: number): Promise<boolean> {
+  const row = await tx.get<Row & { started_at: number | null }>(
+    "SELECT started_at FROM agents WHERE id = ?",
+    [id],
+  );
+  return row !== null && row.started_at !== null;
+}
+
+/** An attempt was lost before it ran: it waits again. Nothing changes when it ended already. */
+export async function loseAgent(tx: Tx, id: number, holder: Holder): Promise<void> {
+  const state = await stateOf(tx, id);
+  if (state !== "waiting" && state !== "running") return;
+  await update(tx, id, holder, { state: "waiting", worker: null });
+}
+
+/** It ended without a report. Nothing changes when it ended already. */
+export async function endAgent(
+  tx: Tx,
+  id: number,
+  holder: Holder,
+  end: { readonly state: "lost" | "cancelled"; readonly error: string },
+  now: number,
+): Promise<void> {
+  const state = await stateOf(tx, id);
+  if (state !== "waiting" && state !== "running") return;
+  await update(tx, id, holder, {
+    state: end.state,
+    error: cleanText(end.error, MAX_ERROR),
+    ended_at: now,
+    ...(holder.worker === null ? {} : { worker: holder.worker }),
+  });
+}
+
+/** Its job is queued again: an agent that did not finish waits again, empty. Throws `conflict`. */
+export async function reopenAgent(tx: Tx, id: number): Promise<void> {
+  const reopened = await tx.run(
+    `UPDATE agents SET state = 'waiting', worker = NULL, session = NULL, usage = NULL, files = '{}',
+       seconds = NULL, exit_code = NULL, changed = NULL, error = NULL, report = NULL, landed = NULL,
+       started_at = NULL, ended_at = NULL
+     WHERE id = ? AND state IN ('failed', 'cancelled', 'lost') AND landed IS NULL`,
+    [id],
+  );
+  if (reopened > 0) return;
+  throw new SubletError(
+    "conflict",
+    `agent ${id} finished, or left work: go on with 'sublet prompt', or start another`,
+  );
+}
+
+/** The session of a running agent, as far as its parts tell. */
+export async function noteSession(
+  tx: Tx,
+  id: number,
+  session:
+    | { readonly id: string | null; readonly name: string; readonly cwd: string | null }
+    | null,
+  usage: AgentUsage | null,
+): Promise<void> {
+  await tx.run(
+    `UPDATE agents SET session_id = coalesce(?, session_id), session = coalesce(?, session),
+       usage = coalesce(?, usage)
+     WHERE id = ? AND state IN ('waiting', 'running')`,
+    [
+      session?.id ?? null,
+      session === null
+        ? null
+        : JSON.stringify({ file: null, name: session.name, cwd: session.cwd }),
+      usage === null ? null : JSON.stringify(usage),
+      id,
+    ],
+  );
+}
+
+/**
+ * Take a worker's report: the agent is `landing` until {@linkcode landAgent}, also when it failed or was cancelled,
+ * since its work is to land all the same. Throws `stale_lease` when it ended already.
+ */
+export async function recordAgentReport(
+  tx: Tx,
+  id: number,
+  holder: Holder,
+  report: AgentReport,
+): Promise<void> {
+  await checkOpen(tx, id);
+  const ran = report.kind === "agent_finished" ? report : null;
+  await update(tx, id, holder, {
+    state: "landing",
+    worker: holder.worker,
+    files: JSON.stringify(report.files),
+    seconds: secondsOf(report),
+    exit_code: ran?.process.exit_code ?? null,
+    changed: ran === null ? 0 : ran.changed ? 1 : 0,
+    error: errorOf(report, holder),
+    report: JSON.stringify({ ...report, revoked: holder.revoked ?? null }),
+  });
+  if (ran === null) return;
+  await tx.run(
+    `UPDATE agents SET session_id = coalesce(?, session_id), session = coalesce(?, session),
+       usage = coalesce(?, usage)
+     WHERE id = ?`,
+    [
+      ran.session_id === null ? null : cleanText(ran.session_id, MAX_SESSION),
+      ran.session === null ? null : JSON.stringify(ran.session),
+      ran.usage === null ? null : JSON.stringify(ran.usage),
+      id,
+    ],
+  );
+}
+
+function secondsOf(report: AgentReport): number {
+  return report.kind === "agent_finished" ? report.process.seconds : report.seconds;
+}
+
+/** Why an agent is no success, or null. */
+function errorOf(report: AgentReport, { revoked }: Holder): string | null {
+  const text = revoked ?? faultOf(report);
+  return text === null ? null : cleanText(text, MAX_ERROR);
+}
+
+function faultOf(report: AgentReport): string | null {
+  if (report.kind === "agent_not_started") return `it did not start: ${report.reason}`;
+  const { status, error, exit_code: code } = report.process;
+  if (status === "timed_out") return error ?? "it ran out of time";
+  return error ?? (code === 0 ? null : code === null ? "it was killed" : `it exited with ${code}`);
+}
+
+/** The report of an agent that is `landing`, or null. */
+export interface LandingReport {
+  readonly id: number;
+  readonly campaign: number;
+  readonly role: string;
+  readonly base: string;
+  readonly workspace: string | null;
+  readonly error: string | null;
+  /** Why it was cancelled. */
+  readonly revoked: string | null;
+  /** Null: it did not start. */
+  readonly report: AgentFinished | null;
+  readonly job: number | null;
+  readonly lease: number | null;
+}
+
+/** What of agent `id` is to land, or null when it is not `landing`. */
+export async function readLanding(tx: Tx, id: number): Promise<LandingReport | null> {
+  const row = await tx.get<
+    Row & {
+      id: number;
+      campaign: number;
+      role: string;
+      base: string;
+      workspace: string | null;
+      error: string | null;
+      report: string;
+      job: number | null;
+      lease: number | null;
+    }
+  >(
+    `SELECT id, campaign, role, base, workspace, error, report, job, lease FROM agents
+     WHERE id = ? AND state = 'landing'`,
+    [id],
+  );
+  if (row === null) return null;
+  // It was judged when it came.
+  const { revoked, ...report } = JSON.parse(row.report);
+  return { ...row, revoked, report: report.kind === "agent_finished" ? report : null };
+}
+
+/** Agents whose work is to land. */
+export async function landingIds(tx: Tx): Promise<number[]> {
+  const rows = await tx.all<Row & { id: number }>(
+    "SELECT id FROM agents WHERE state = 'landing' ORDER BY id",
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Its work is where it belongs: the agent has ended. */
+export async function landAgent(
+  tx: Tx,
+  id: number,
+  end: {
+    readonly state: "finished" | "failed" | "cancelled";
+    readonly error: string | null;
+    readonly landed: Landed | null;
+  },
+  now: number,
+): Promise<void> {
+  await tx.run(
+    `UPDATE agents SET state = ?, error = ?, landed = ?, report = NULL, ended_at = ?
+     WHERE id = ? AND state = 'landing'`,
+    [
+      end.state,
+      end.error === null ? null : cleanText(end.error, MAX_ERROR),
+      end.landed === null ? null : JSON.stringify(end.landed),
+      now,
+      id,
+    ],
+  );
+}
+
+/** Say why the work of an agent has not landed yet. */
+export async function noteLanding(tx: Tx, id: number, why: string): Promise<void> {
+  await tx.run("UPDATE agents SET error = ? WHERE id = ? AND state = 'landing'", [
+    cleanText(why, MAX_ERROR),
+    id,
+  ]);
+}
+
+/** What a session leaves for a later prompt. */
+export interface ResumableAgent {
+  readonly id: number;
+  readonly campaign: number;
+  readonly role: string;
+  readonly harness: string;
+  readonly model: string | null;
+  readonly effort: string | null;
+  readonly base: string;
+  readonly state: AgentState;
+  readonly timeout: number;
+  readonly resumable: boolean;
+  readonly requires: string;
+  readonly priority: number;
+  readonly session_id: string | null;
+  readonly session: { file: string | null; name: string; cwd: string | null } | null;
+  readonly landed: Landed | null;
+  readonly lease: number | null;
+  readonly job: number | null;
+}
+
+/** Agent `id` as a later prompt finds it, or null. */
+export async function readResumable(tx: Tx, id: number): Promise<ResumableAgent | null> {
+  const row = await tx.get<
+    & Row
+    & Omit<ResumableAgent, "session" | "landed" | "resumable">
+    & { session: string | null; landed: string | null; resumable: number }
+  >(
+    `SELECT id, campaign, role, harness, model, effort, base, state, timeout, resumable, requires,
+       priority, session_id, session, landed, lease, job FROM agents WHERE id = ?`,
+    [id],
+  );
+  if (row === null) return null;
+  const { session, landed, resumable } = row;
+  return {
+    ...row,
+    resumable: resumable === 1,
+    session: session === null ? null : JSON.parse(session),
+    landed: landed === null ? null : JSON.parse(landed),
+  };
+}
