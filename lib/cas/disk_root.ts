@@ -38,12 +38,21 @@ async function refuseCache(root: string): Promise<void> {
   );
 }
 
-/** Remove temporary files that nobody has written to for `ageMs` milliseconds: a crash left them. */
-export async function sweep(directory: string, ageMs: number): Promise<number> {
+/**
+ * Remove the temporary files in `directory` that nobody has written to for `ageMs` milliseconds: a crash left them.
+ * `isTemporary` tells them by their names; default: all are.
+ */
+export async function sweep(
+  directory: string,
+  ageMs: number,
+  isTemporary: (name: string) => boolean = () => true,
+): Promise<number> {
   let removed = 0;
   try {
     const names: string[] = [];
-    for await (const entry of Deno.readDir(directory)) if (entry.isFile) names.push(entry.name);
+    for await (const entry of Deno.readDir(directory)) {
+      if (entry.isFile && isTemporary(entry.name)) names.push(entry.name);
+    }
     await each(names, 16, async (name) => {
       const path = `${directory}/${name}`;
       // Another process may sweep as well, or finish its put.

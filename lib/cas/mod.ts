@@ -29,12 +29,14 @@ export {
   sameBlob,
 } from "./cid.ts";
 export { blake3, createHasher, type Hasher } from "./blake3.ts";
+export { type CachedOptions, type CachedStore, openCached } from "./cached.ts";
+export type { Remote } from "./cached_tiers.ts";
 export { casRules, checkCas, type RuleOutcome } from "./check.ts";
 export { damagedObject } from "./check_damage.ts";
 export type { CheckOptions, Damage } from "./check_kit.ts";
 export { type DiskOptions, type DiskStore, openDisk } from "./disk.ts";
 export { type HttpCasOptions, openHttpCas } from "./http_cas.ts";
-export { type CasContext, type CasTable, casTable, openCas } from "./open.ts";
+export { type CasContext, type CasTable, casTable, openCas, whereIs } from "./open.ts";
 export { type CasRouteOptions, casRoutes } from "./http_routes.ts";
 export { cidSchema } from "./http_wire.ts";
 export { openMemory } from "./memory.ts";

@@ -3,8 +3,10 @@
 import { isAbsolute, join } from "node:path";
 import * as z from "zod";
 import { parseTable } from "../home/config/mod.ts";
-import { nearest, SubletError } from "../home/mod.ts";
+import { type Log, nearest, stderrLog, SubletError, systemClock } from "../home/mod.ts";
 import type { HttpClient } from "../net/mod.ts";
+import { openCached } from "./cached.ts";
+import { cachedTable, cacheSettings } from "./cached_table.ts";
 import type { Cas } from "./contract.ts";
 import { openDisk } from "./disk.ts";
 import { openHttpCas } from "./http_cas.ts";
@@ -18,6 +20,8 @@ export interface CasContext {
   readonly tmp?: string;
   /** A client of the server at a URL, which sends this machine's credential. */
   readonly client: (url: string) => HttpClient | Promise<HttpClient>;
+  /** Where failures of what runs in the background go. Default: standard error. */
+  readonly log?: Log;
 }
 
 const provider = <T extends string>(name: T) => z.literal(name);
@@ -38,30 +42,63 @@ const http = z.strictObject({
 const memory = z.strictObject({ provider: provider("memory") });
 
 /** The table `[plugins.cas]`, whichever provider it names. */
-export const casTable = z.discriminatedUnion("provider", [disk, http, memory]);
+export const casTable = z.discriminatedUnion("provider", [disk, http, memory, cachedTable]);
 
 /** A table that {@linkcode casTable} takes. */
 export type CasTable = z.output<typeof casTable>;
 
-const SCHEMAS = { disk, http, memory } as const;
+const SCHEMAS = { disk, http, memory, cached: cachedTable } as const;
 const LOCATION = "plugins.cas";
 
 /** `table`, read by its provider's schema. Throws `config`, one line for each mistake. */
-function read(table: Readonly<Record<string, unknown>>, file: string): CasTable {
+function read(
+  table: Readonly<Record<string, unknown>>,
+  home: string,
+  location = LOCATION,
+): CasTable {
+  const file = join(home, "config.toml");
   const name = table["provider"] ?? "disk";
   if (typeof name === "string" && Object.hasOwn(SCHEMAS, name)) {
     const schema: z.ZodType<CasTable> = SCHEMAS[name as keyof typeof SCHEMAS];
-    return parseTable(schema, { ...table, provider: name }, LOCATION, file);
+    return parseTable(schema, { ...table, provider: name }, location, file);
   }
   const known = Object.keys(SCHEMAS);
   const near = typeof name === "string" ? nearest(name, known) : null;
   const hint = near === null ? "" : ` Did you mean ${near}?`;
   throw new SubletError(
     "config",
-    `${LOCATION}.provider = ${JSON.stringify(name)}: there is no such provider; known: ${
+    `${location}.provider = ${JSON.stringify(name)}: there is no such provider; known: ${
       known.join(", ")
     }.${hint} (in ${file})`,
   );
+}
+
+/** `path`, or else `otherwise`, in the home. */
+function beneath(home: string, path: string | undefined, otherwise: string): string {
+  const found = path ?? otherwise;
+  return isAbsolute(found) ? found : join(home, found);
+}
+
+/**
+ * The one spelling of where the blobs of the store are that `table` names: what a cache over it records. Throws
+ * `config` for a mistake in it.
+ */
+export function whereIs(
+  table: Readonly<Record<string, unknown>>,
+  home: string,
+  location = LOCATION,
+): string {
+  const found = read(table, home, location);
+  switch (found.provider) {
+    case "disk":
+      return `file://${beneath(home, found.path, "store")}`;
+    case "http":
+      return found.url.replace(/\/+$/, "");
+    case "memory":
+      return "memory:";
+    case "cached":
+      return whereIs(found.remote, home, `${location}.remote`);
+  }
 }
 
 /**
@@ -72,15 +109,25 @@ function read(table: Readonly<Record<string, unknown>>, file: string): CasTable 
 export async function openCas(
   table: Readonly<Record<string, unknown>>,
   context: CasContext,
+  location = LOCATION,
 ): Promise<Cas> {
-  const { home } = context;
-  const found = read(table, join(home, "config.toml"));
-  if (found.provider === "memory") return openMemory();
-  if (found.provider === "http") {
-    const client = await context.client(found.url);
-    const tmp = context.tmp === undefined ? {} : { tmp: context.tmp };
-    return openHttpCas(client, { ...tmp, ownsClient: true });
+  const { home, log = stderrLog } = context;
+  const found = read(table, home, location);
+  switch (found.provider) {
+    case "disk":
+      return await openDisk({ path: beneath(home, found.path, "store") });
+    case "http": {
+      const client = await context.client(found.url);
+      const tmp = context.tmp === undefined ? {} : { tmp: context.tmp };
+      return openHttpCas(client, { ...tmp, ownsClient: true });
+    }
+    case "memory":
+      return openMemory();
+    case "cached": {
+      const nested = `${location}.remote`;
+      const settings = cacheSettings(found, home, whereIs(found.remote, home, nested));
+      const remote = await openCas(found.remote, context, nested);
+      return await openCached({ ...settings, remote, clock: systemClock, log, upkeep: true });
+    }
   }
-  const path = found.path ?? "store";
-  return await openDisk({ path: isAbsolute(path) ? path : join(home, path) });
 }

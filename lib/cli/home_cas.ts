@@ -1,6 +1,6 @@
 /** @module The store that this home's `[plugins.cas]` names. */
 
-import { type Cas, openCas } from "../cas/mod.ts";
+import { type Cas, openCas, whereIs } from "../cas/mod.ts";
 import { type Config, loadConfig } from "../home/config/mod.ts";
 import { homeDir, type HomePaths, homePaths, makeHome } from "../home/mod.ts";
 import { credentialFromEnv, openHttpClient } from "../net/mod.ts";
@@ -34,9 +34,7 @@ export async function openHomeCas(
   await makeHome(paths.root);
   const { cas: table } = await loadConfig(paths.root, env);
   const cas = await openTable(table, paths, env);
-  const where = typeof table["url"] === "string"
-    ? table["url"]
-    : `file://${table["path"] ?? paths.store}`;
+  const where = whereIs(table, paths.root);
   return {
     cas,
     provider: table.provider,

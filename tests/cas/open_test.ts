@@ -1,7 +1,7 @@
 /** @module Tests of how `[plugins.cas]` names a store. */
 
 import assert from "node:assert/strict";
-import { openCas } from "../../lib/cas/mod.ts";
+import { openCas, whereIs } from "../../lib/cas/mod.ts";
 import { isError } from "../../lib/home/mod.ts";
 import type { HttpClient } from "../../lib/net/mod.ts";
 import { TempDir } from "../kit/mod.ts";
@@ -49,9 +49,9 @@ Deno.test("an unknown provider is refused with those that are known", async () =
     openCas({ provider: "dsik" }, { home: "/home/me", client: noClient }),
     (error) =>
       isError(error, "config") &&
-      ["dsik", "disk, http, memory", "Did you mean disk?", "/home/me/config.toml"].every((part) =>
-        error.message.includes(part)
-      ),
+      ["dsik", "disk, http, memory, cached", "Did you mean disk?", "/home/me/config.toml"].every((
+        part,
+      ) => error.message.includes(part)),
   );
 });
 
@@ -73,4 +73,52 @@ Deno.test("every mistake in the table is a line that names the key", async () =>
   assert.equal(two.length, 2);
   assert.match(two.join("\n"), /plugins\.cas\.path = 3/);
   assert.match(two.join("\n"), /plugins\.cas\.pth = "x".*did you mean path\?/);
+});
+
+Deno.test("a cache is opened over the store that its remote names, and told where that is", async () => {
+  await using home = await TempDir.make();
+  const context = { home: home.path, client: noClient };
+  const table = {
+    provider: "cached",
+    remote: { path: "there" },
+    local: "here",
+    evict_after_days: 30,
+    local_max_gb: 0.5,
+  };
+  assert.equal(whereIs(table, home.path), `file://${home.join("there")}`);
+  const cas = await openCas(table, context);
+  const cid = await cas.put(new Uint8Array(3));
+  await (cas as unknown as AsyncDisposable)[Symbol.asyncDispose]();
+  assert.equal(await Deno.readTextFile(home.join("here/remote.url")), whereIs(table, home.path));
+  const there = await openCas({ path: "there" }, context);
+  assert.equal(await there.has(cid), true);
+});
+
+Deno.test("the table of a cache takes the local tier's table, too", async () => {
+  await using home = await TempDir.make();
+  const table = { provider: "cached", remote: { provider: "memory" }, local: { provider: "disk" } };
+  const cas = await openCas(table, { home: home.path, client: noClient });
+  await cas.put(new Uint8Array(3));
+  await (cas as unknown as AsyncDisposable)[Symbol.asyncDispose]();
+  assert.equal(await Deno.readTextFile(home.join("store/remote.url")), "memory:");
+});
+
+Deno.test("mistakes in the table of a cache name the key, in its remote as well", async () => {
+  const refused = async (table: Record<string, unknown>, ...parts: string[]) => {
+    const open = openCas({ provider: "cached", ...table }, { home: "/home/me", client: noClient });
+    await assert.rejects(open, (error) => {
+      assert.ok(isError(error, "config"), String(error));
+      for (const part of parts) assert.ok(error.message.includes(part), error.message);
+      return true;
+    });
+  };
+  await refused({}, "plugins.cas.remote", "table of another provider");
+  await refused({ remote: "s3" }, "plugins.cas.remote", "table of another provider");
+  await refused({ remote: { provider: "http" } }, "plugins.cas.remote.url");
+  await refused({ remote: { provider: "dsik" } }, "plugins.cas.remote.provider", "disk?");
+  await refused({ remote: {}, local: 3 }, "plugins.cas.local");
+  await refused({ remote: {}, local_max_gb: -1 }, "plugins.cas.local_max_gb", "GiB");
+  await refused({ remote: {}, evict_after_days: "soon" }, "plugins.cas.evict_after_days", "days");
+  await refused({ remote: {} }, "plugins.cas.local", "/home/me/store", "the remote itself");
+  await refused({ remote: {}, evict_days: 3 }, "plugins.cas.evict_days");
 });
