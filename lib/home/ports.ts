@@ -62,6 +62,18 @@ export interface StartSpec {
   readonly place?: string;
   /** Marks every process of the job, as the variable `SUBLET_PROCESS_TAG` of its environment. */
   readonly tag: string;
+  /** A directory that goes first on its PATH, absolute. Default: none. */
+  readonly pathFirst?: string;
+  /** It goes on when its worker ends without a word, for a later one to take over. Default: it need not. */
+  readonly outlives?: Outlives;
+}
+
+/** What lets a job's process be taken over by a later worker. */
+export interface Outlives {
+  /** Absolute path of a file beneath the home, made new: it gets the exit code, in digits, once the command has ended. */
+  readonly exit: string;
+  /** After so many seconds its group is killed, whether or not anybody watches it. */
+  readonly seconds: number;
 }
 
 /** A short helper process (git), awaited, whose output is read. */

@@ -2,19 +2,16 @@
 
 import { join } from "node:path";
 import type { Placed } from "../cas/mod.ts";
-import { isError, isHostFault, messageOf, SubletError } from "../home/mod.ts";
+import { isHostFault, messageOf, SubletError } from "../home/mod.ts";
 import type { Clones } from "./run_clones.ts";
 import { type Ended, runCommand } from "./run_command.ts";
 import { changedInputs, type Inputs, placeInputs, type Visit } from "./run_inputs.ts";
 import { judge, killedByStranger, notRun, stopped } from "./run_judge.ts";
 import type { LogLimits } from "./run_logs.ts";
+import { retryAway } from "./run_patience.ts";
 import type { RunPlace } from "./run_place.ts";
 import type { JobControl, Site } from "./runner.ts";
 import type { EvaluationJob, Sample, Source } from "./shapes.ts";
-
-/** How often a checkout is tried while the store or the server is away, and the first wait; each doubles. */
-const ATTEMPTS = 6;
-const FIRST_WAIT_MS = 500;
 
 /** What the runs of an evaluation have in common. */
 export interface RunContext {
@@ -74,20 +71,12 @@ async function prepare(
   worktree: string,
 ): Promise<readonly Placed[]> {
   const { site, clones, inputs, control } = context;
-  for (let attempt = 1;; attempt++) {
-    try {
-      const repository = await clones.of(source);
-      const supply = clones.supply(source, control.stop);
-      await repository.checkout(source.revision, worktree, supply, control.stop);
-      return await placeInputs(site, inputs, source, worktree, control.stop);
-    } catch (error) {
-      const away = isError(error, "unavailable", "unreachable", "busy") && !isHostFault(error);
-      if (!away || attempt === ATTEMPTS || control.stop.aborted) throw error;
-      site.log.event("evaluation.not_ready", { lease: control.lease, error: error.message });
-      await site.clock.sleep(FIRST_WAIT_MS * 2 ** (attempt - 1), control.stop);
-      control.stop.throwIfAborted();
-    }
-  }
+  return await retryAway(site, control, "evaluation.not_ready", async () => {
+    const repository = await clones.of(source);
+    const supply = clones.supply(source, control.stop);
+    await repository.checkout(source.revision, worktree, supply, control.stop);
+    return await placeInputs(site, inputs, source, worktree, control.stop);
+  });
 }
 
 async function execute(

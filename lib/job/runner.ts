@@ -24,6 +24,8 @@ export interface JobControl {
    * returns `left`. Default: never.
    */
   readonly leave?: AbortSignal;
+  /** Aborts when the worker is about to end: what cannot be saved soon is left to its next process. Default: never. */
+  readonly ending?: AbortSignal;
   /** Record that the job runs at `handle`. False: the lease is stale, so stop and report nothing. */
   started(handle: JobHandle, sessionId: string | null): Promise<boolean>;
   /** The session that the job is known to be by now: the next heartbeat tells the server. */

@@ -72,6 +72,8 @@ export class WorkerCore {
   readonly mustBeat = new Wake();
   /** Aborts when the worker ends and leaves jobs that can be taken over to a later process. */
   readonly leaving = new AbortController();
+  /** Aborts when the worker is about to end. */
+  readonly ending = new AbortController();
   /** The server knows no call that takes what jobs write, so none is made. */
   savesNothing = false;
   /** Something changed that may end the worker. */
@@ -141,6 +143,7 @@ export class WorkerCore {
   stop(why: string, which: (held: Held) => boolean = () => true): void {
     if (this.#mode !== "stopping") {
       this.#mode = "stopping";
+      this.ending.abort(new SubletError("cancelled", why));
       this.log.event("worker.stopping", { worker: this.worker, why });
     }
     for (const held of this.held.values()) if (which(held)) this.stopJob(held, why);

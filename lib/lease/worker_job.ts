@@ -115,6 +115,7 @@ function controlOf(core: WorkerCore, held: Held): JobControl {
     lease: held.lease,
     stop: held.stopper.signal,
     leave: core.leaving.signal,
+    ending: core.ending.signal,
     started: (handle, sessionId) => started(core, held, handle, sessionId),
     identified: (sessionId) => {
       held.sessionId = sessionId;

@@ -9,7 +9,7 @@ import {
   systemIds,
   writeBeneath,
 } from "../../home/mod.ts";
-import { EvaluationRunner, type Site } from "../../job/mod.ts";
+import { EvaluationRunner, type SessionFiles, type Site } from "../../job/mod.ts";
 import type { HttpClient } from "../../net/mod.ts";
 import type { Registration } from "../client.ts";
 import { HttpLeaseClient } from "../http_client.ts";
@@ -25,6 +25,7 @@ export interface WorkerParts {
   readonly http: HttpClient;
   readonly cas: Cas;
   readonly processes: Processes;
+  readonly sessions: SessionFiles;
   readonly sampleHost: () => Promise<HostSample>;
   /** The home, without links in its path. */
   readonly home: string;
@@ -43,12 +44,12 @@ export interface WorkerParts {
 
 /** Make the worker of `parts`; it starts with `run`. */
 export async function composeWorker(parts: WorkerParts): Promise<LeaseWorker> {
-  const { http, cas, processes, sampleHost, home, log, minFreeBytes = 0 } = parts;
+  const { http, cas, processes, sessions, sampleHost, home, log, minFreeBytes = 0 } = parts;
   const clock = systemClock;
   const ids = systemIds;
   const client = new HttpLeaseClient(http);
   const send = sendOver(client, clock, ids);
-  const site: Site = { home, worker: parts.key, cas, processes, clock, ids, log, send };
+  const site: Site = { home, worker: parts.key, cas, processes, sessions, clock, ids, log, send };
   const evaluations = new EvaluationRunner(site);
   return new LeaseWorker({
     client,

@@ -24,7 +24,10 @@ const LINKS = ["/bin/sh", "-c", MAKE_LINKS, "sh"];
 export class GuardedProcesses implements Processes {
   readonly #processes: Processes;
   readonly #home: string;
-  readonly #running = new Map<number, { readonly ref: ProcessRef; readonly tag: string }>();
+  readonly #running = new Map<
+    number,
+    { readonly ref: ProcessRef; readonly tag: string; readonly outlives: boolean }
+  >();
 
   /** `home`: without links in its path. */
   constructor(processes: Processes, home: string) {
@@ -37,8 +40,12 @@ export class GuardedProcesses implements Processes {
     await this.#newFile(spec.stdout, "the output of a job");
     await this.#newFile(spec.stderr, "the output of a job");
     this.#place(spec.place);
+    if (spec.pathFirst !== undefined) await this.#beneath(spec.pathFirst, "the programs of a job");
+    if (spec.outlives !== undefined) {
+      await this.#newFile(spec.outlives.exit, "the exit code of a job");
+    }
     const ref = await this.#processes.start(spec);
-    this.#running.set(ref.pid, { ref, tag: spec.tag });
+    this.#running.set(ref.pid, { ref, tag: spec.tag, outlives: spec.outlives !== undefined });
     return ref;
   }
 
@@ -97,9 +104,9 @@ export class GuardedProcesses implements Processes {
     throw new SubletError("permission_denied", why);
   }
 
-  /** Stop everything that was started and not stopped yet. */
-  async stopAll(): Promise<void> {
-    const left = [...this.#running.values()];
+  /** Stop everything that was started and not stopped yet: with `all` also what a later worker could take over. */
+  async stopAll(all: boolean): Promise<void> {
+    const left = [...this.#running.values()].filter(({ outlives }) => all || !outlives);
     await Promise.allSettled(left.map(({ ref, tag }) => this.#processes.stop(ref, tag, 0)));
   }
 

@@ -8,6 +8,7 @@ import type { WorkerEnd } from "../worker_options.ts";
 import { hostSampler } from "./host_sample.ts";
 import { takeWorker } from "./incarnation.ts";
 import { systemProcesses } from "./processes.ts";
+import { SystemSessionFiles } from "./session_files.ts";
 
 /** What {@linkcode inProcessWorker} needs. */
 export interface InProcessOptions {
@@ -70,6 +71,7 @@ async function run(
       http,
       cas: options.cas,
       processes: systemProcesses({ log }),
+      sessions: new SystemSessionFiles(),
       sampleHost: await hostSampler(home),
       home,
       key: "serve",

@@ -6,6 +6,7 @@
  * | `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `TMPDIR`, `TERM`, `XDG_*` | programs are found, and find their files |
  * | `LANG`, `LANGUAGE`, `LC_*`, `TZ`, `TZDIR` | text and time; `LANG=C.UTF-8` when the machine sets none |
  * | `LD_LIBRARY_PATH`, `DYLD_LIBRARY_PATH`, `CUDA_*`, `NVIDIA_*`, `ROCR_*`, `HIP_*`, `OMP_NUM_THREADS` | libraries and devices |
+ * | `CLAUDE_CONFIG_DIR`, `CODEX_HOME`, `PI_CODING_AGENT_DIR` | a harness finds its login and its sessions |
  * | `SSL_CERT_FILE`, `SSL_CERT_DIR`, `http_proxy` and its kin | how this machine reaches others; a proxy's URL that holds a password is left out |
  *
  * Nothing else of the worker's goes in: no token, no `SUBLET_*` that the job does not set itself.
@@ -34,6 +35,9 @@ const NAMES = new Set([
   "OMP_NUM_THREADS",
   "SSL_CERT_FILE",
   "SSL_CERT_DIR",
+  "CLAUDE_CONFIG_DIR",
+  "CODEX_HOME",
+  "PI_CODING_AGENT_DIR",
 ]);
 const PREFIXES = /^(LC|XDG|CUDA|NVIDIA|ROCR|HIP)_/;
 const PROXIES = /^(https?|all|no)_proxy$/i;

@@ -1,8 +1,8 @@
 /** @module How a job's process starts: in a session of its own, its output straight into files, so that it outlives us. */
 
 import { delimiter, isAbsolute, join } from "node:path";
-import { messageOf, SubletError } from "../../home/mod.ts";
-import { processOf } from "./process_table.ts";
+import { messageOf, type Outlives, SubletError } from "../../home/mod.ts";
+import { LINUX, processAt, processOf } from "./process_table.ts";
 
 /** What to start. */
 export interface Launch {
@@ -13,6 +13,7 @@ export interface Launch {
   /** Files to make. It is a failure when one is there already. */
   readonly stdout: string;
   readonly stderr: string;
+  readonly outlives?: Outlives;
 }
 
 /** A process that was started. */
@@ -33,14 +34,43 @@ set -C
 exec "$@" >"$out" 2>"$err"
 `;
 
+/**
+ * The shell stays, to write down how the command ended when nobody else is there to see it, and to end it when its time
+ * is over. A signal for the whole group is the command's to obey: the shell outlasts it.
+ */
+const OUTLIVING = `out=$1 err=$2 exit=$3 seconds=$4
+shift 4
+if read -r stat </proc/$$/stat; then printf '%s\\n' "$stat"; fi 2>/dev/null
+set -C
+exec >"$out" 2>"$err"
+trap : TERM INT HUP
+(
+  trap 'kill "$nap" 2>/dev/null; exit 0' TERM
+  sleep "$seconds" &
+  nap=$!
+  wait "$nap" && kill -KILL 0
+) >/dev/null 2>&1 &
+watch=$!
+"$@"
+code=$?
+kill -TERM "$watch" 2>/dev/null
+echo "$code" >"$exit"
+exit "$code"
+`;
+
 /** Start `launch`. Throws `failed`, with the reason. */
 export async function launchProcess(launch: Launch): Promise<Launched> {
-  const { argv, cwd, env, stdout, stderr } = launch;
+  const { argv, cwd, env, stdout, stderr, outlives } = launch;
   if (Deno.build.os === "windows") {
     throw new SubletError("failed", "jobs run on Linux and macOS only: use a worker there");
   }
   await checkProgram(argv[0] ?? "", cwd, env["PATH"] ?? "");
-  const child = spawn([stdout, stderr, ...argv], cwd, env);
+  const child = outlives === undefined ? spawn(SCRIPT, [stdout, stderr, ...argv], cwd, env) : spawn(
+    OUTLIVING,
+    [stdout, stderr, outlives.exit, String(Math.ceil(outlives.seconds)), ...argv],
+    cwd,
+    env,
+  );
   const [said, complaint] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
@@ -49,14 +79,19 @@ export async function launchProcess(launch: Launch): Promise<Launched> {
     await child.status;
     throw new SubletError("failed", `${argv[0]} could not start: ${complaint.trim()}`);
   }
-  const stat = said === "" ? null : await processOf(said);
+  const stat = said !== "" ? await processOf(said) : LINUX ? null : await processAt(child.pid);
   return { pid: child.pid, startTime: stat?.startTime ?? null, status: child.status };
 }
 
-function spawn(args: string[], cwd: string, env: Readonly<Record<string, string>>) {
+function spawn(
+  script: string,
+  args: readonly string[],
+  cwd: string,
+  env: Readonly<Record<string, string>>,
+) {
   try {
     return new Deno.Command("/bin/sh", {
-      args: ["-c", SCRIPT, "sh", ...args],
+      args: ["-c", script, "sh", ...args],
       cwd,
       env,
       clearEnv: true,

@@ -65,6 +65,11 @@ export function isGroup(group: number): boolean {
   return signal(-group, null);
 }
 
+/** Whether anybody has the pid `pid`, a dead process that nobody collected included. */
+export function isProcess(pid: number): boolean {
+  return signal(pid, null);
+}
+
 /** Whether a living process is in the group. */
 async function groupLives({ group, leaderEnded }: Stop): Promise<boolean> {
   if (group === null || !isGroup(group)) return false;

@@ -16,7 +16,7 @@ import { execHelper } from "./helper_exec.ts";
 import { baseEnv, checkEnv, checkTag, TAG } from "./job_env.ts";
 import { launchProcess } from "./launch.ts";
 import { groupMembers, processAt } from "./process_table.ts";
-import { isGroup, stopProcesses } from "./process_stop.ts";
+import { isGroup, isProcess, stopProcesses } from "./process_stop.ts";
 
 /** What {@linkcode systemProcesses} needs to know. */
 export interface SystemProcessesOptions {
@@ -26,8 +26,9 @@ export interface SystemProcessesOptions {
   readonly log?: Log;
 }
 
-/** How often a process that this one did not start is looked at. */
-const POLL_MS = 200;
+/** How often a process that this one did not start is asked for, and how often it is looked at more closely. */
+const POLL_MS = 100;
+const LOOK_MS = 2_000;
 /** The boot time, which start times count from, is told to the second, and wanders by one. */
 const SAME_START_SECONDS = 1.5;
 /** How many processes are remembered after their end. */
@@ -60,9 +61,17 @@ class SystemProcesses implements Processes {
     checkArgv(spec.argv);
     checkEnv(spec.env);
     checkTag(spec.tag);
-    const { argv, cwd, stdout, stderr } = spec;
-    const env = { ...this.#base, ...spec.env, [TAG]: spec.tag };
-    const { pid, startTime, status } = await launchProcess({ argv, cwd, env, stdout, stderr });
+    const { argv, cwd, stdout, stderr, outlives, pathFirst } = spec;
+    const env: Record<string, string> = { ...this.#base, ...spec.env, [TAG]: spec.tag };
+    if (pathFirst !== undefined) env["PATH"] = `${pathFirst}:${env["PATH"]}`;
+    const { pid, startTime, status } = await launchProcess({
+      argv,
+      cwd,
+      env,
+      stdout,
+      stderr,
+      ...(outlives === undefined ? {} : { outlives }),
+    });
     const child: Child = {
       ref: { pid, startTime },
       exit: status.then(({ code, signal }) => {
@@ -81,7 +90,7 @@ class SystemProcesses implements Processes {
   async wait(ref: ProcessRef): Promise<Exit> {
     const child = this.#own(ref);
     if (child !== null) return await child.exit;
-    while (await this.alive(ref)) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    while (await this.alive(ref)) await awaitEnd(ref.pid);
     return { code: null, signal: null };
   }
 
@@ -140,6 +149,13 @@ class SystemProcesses implements Processes {
   #own(ref: ProcessRef): Child | null {
     const child = this.#children.get(ref.pid);
     return child !== undefined && child.ref.startTime === ref.startTime ? child : null;
+  }
+}
+
+/** Resolve once `pid` is nobody's, or it is time for a closer look at whose it is. */
+async function awaitEnd(pid: number): Promise<void> {
+  for (let ms = 0; ms < LOOK_MS && isProcess(pid); ms += POLL_MS) {
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
 

@@ -16,6 +16,7 @@ import {
   type StartSpec,
   SubletError,
 } from "../../home/mod.ts";
+import type { SessionFile, SessionFiles, SessionPattern } from "../../job/mod.ts";
 import type { HostSample } from "../wire.ts";
 
 const code = z.enum(Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]]);
@@ -27,6 +28,13 @@ const env = z.record(z.string(), text);
 const argv = z.array(text).min(1).max(100_000);
 const ref = z.object({ pid: z.int().positive(), startTime: z.number().nullable() });
 
+const pattern = z.object({
+  file: text,
+  folder: text.nullable(),
+  sessionId: text,
+  env,
+});
+
 /** The arguments of each call, by name. */
 const calls = {
   start: z.object({
@@ -37,6 +45,8 @@ const calls = {
     stderr: text,
     tag: text,
     place: text.optional(),
+    pathFirst: text.optional(),
+    outlives: z.object({ exit: text, seconds: z.number().positive().max(1e9) }).optional(),
   }),
   wait: z.object({ ref }),
   alive: z.object({ ref }),
@@ -55,6 +65,13 @@ const calls = {
     timeoutMs: z.number().positive().optional(),
   }),
   sample: z.object({}),
+  findSession: z.object({ pattern }),
+  readSession: z.object({
+    path: text,
+    from: z.int().min(0),
+    max: z.int().min(0).max(16 * 1024 * 1024),
+  }),
+  restoreSession: z.object({ pattern, name: text, source: text }),
 } as const;
 
 type Call = keyof typeof calls;
@@ -120,10 +137,16 @@ export function faultOf(error: unknown): { code: ErrorCode; message: string } {
   };
 }
 
-/** Do what a call asks of `processes`; the answer. Throws `invalid_request` for a call of another shape. */
+/** What the supervisor does for its Web Worker. */
+export interface Machine {
+  readonly processes: Processes;
+  readonly sessions: SessionFiles;
+  readonly sample: () => Promise<HostSample>;
+}
+
+/** Do what a call asks of the machine; the answer. Throws `invalid_request` for a call of another shape. */
 export async function answerCall(
-  processes: Processes,
-  sample: () => Promise<HostSample>,
+  { processes, sessions, sample }: Machine,
   call: Call,
   args: unknown,
 ): Promise<unknown> {
@@ -143,6 +166,16 @@ export async function answerCall(
       return await processes.exec(judged(calls.exec, args) as ExecSpec);
     case "sample":
       return await sample();
+    case "findSession":
+      return await sessions.find(judged(calls.findSession, args).pattern);
+    case "readSession": {
+      const { path, from, max } = judged(calls.readSession, args);
+      return await sessions.read(path, from, max);
+    }
+    case "restoreSession": {
+      const { pattern, name, source } = judged(calls.restoreSession, args);
+      return await sessions.restore(pattern, name, source);
+    }
   }
 }
 
@@ -156,7 +189,12 @@ function judged<T extends z.ZodType>(shape: T, args: unknown): z.output<T> {
   );
 }
 
-/** The Web Worker's end: `Processes`, and the host's sample, by asking the supervisor. */
+/** `pattern` as it can be sent. */
+function plain(pattern: SessionPattern): SessionPattern {
+  return { ...pattern, env: { ...pattern.env } };
+}
+
+/** The Web Worker's end: `Processes`, session files and the host's sample, by asking the supervisor. */
 export class SupervisorClient implements Processes {
   readonly #post: (message: FromWorker) => void;
   readonly #waiting = new Map<
@@ -200,6 +238,14 @@ export class SupervisorClient implements Processes {
   sample(): Promise<HostSample> {
     return this.#ask("sample", {});
   }
+
+  /** Session files of harnesses. */
+  readonly sessions: SessionFiles = {
+    find: (pattern) => this.#ask<SessionFile | null>("findSession", { pattern: plain(pattern) }),
+    read: (path, from, max) => this.#ask("readSession", { path, from, max }),
+    restore: (pattern, name, source) =>
+      this.#ask<void>("restoreSession", { pattern: plain(pattern), name, source }),
+  };
 
   #ask<T>(call: Call, args: Record<string, unknown>): Promise<T> {
     const id = this.#next++;

@@ -26,8 +26,11 @@ import {
   faultOf,
   type FromWorker,
   fromWorker,
+  type Machine,
   type ToWorker,
 } from "./rpc.ts";
+import { GuardedSessions } from "./guarded_sessions.ts";
+import { SystemSessionFiles } from "./session_files.ts";
 
 /** What `sublet worker` is told. */
 export interface SupervisedWorkerOptions {
@@ -92,7 +95,7 @@ class Supervisor {
   readonly #worker: Worker;
   readonly #boot: Boot;
   readonly #processes: GuardedProcesses;
-  readonly #sample: () => Promise<HostSample>;
+  readonly #machine: Machine;
   readonly #end = Promise.withResolvers<number>();
   #signals = 0;
   #beat = systemClock.monotonic();
@@ -105,7 +108,8 @@ class Supervisor {
   ) {
     this.#boot = boot;
     this.#processes = processes;
-    this.#sample = sample;
+    const sessions = new GuardedSessions(new SystemSessionFiles(), boot.home);
+    this.#machine = { processes, sessions, sample };
     const { net, read, write } = grantsOf(boot.server, boot.home, boot.casTable);
     this.#worker = new Worker(entry, {
       type: "module",
@@ -170,7 +174,7 @@ class Supervisor {
         return this.#end.resolve(0);
       case "failed":
         // It has stopped its jobs, unless it never came to that.
-        await this.#processes.stopAll();
+        await this.#processes.stopAll(true);
         return this.#end.reject(new SubletError(message.error.code, message.error.message));
     }
   }
@@ -182,7 +186,7 @@ class Supervisor {
 
   async #answer({ id, call, args }: FromWorker & { type: "call" }): Promise<void> {
     try {
-      const value = await answerCall(this.#processes, this.#sample, call, args);
+      const value = await answerCall(this.#machine, call, args);
       this.#post({ type: "answer", id, value });
     } catch (error) {
       this.#post({ type: "refusal", id, error: faultOf(error) });
@@ -206,15 +210,15 @@ class Supervisor {
     this.#signals++;
     if (this.#signals === 1) return this.#post({ type: "drain" });
     if (this.#signals === 2) return this.#post({ type: "stop" });
-    await this.#processes.stopAll();
+    await this.#processes.stopAll(true);
     this.#end.resolve(code);
   }
 
-  /** The Web Worker is gone or useless: nobody renews the leases of its jobs any more. */
+  /** The Web Worker is gone or useless: nobody renews the leases of its jobs until the next process does. */
   async #died(why: string): Promise<void> {
     stderrLog.event("worker.died", { error: why });
     this.#worker.terminate();
-    await this.#processes.stopAll();
+    await this.#processes.stopAll(false);
     this.#end.resolve(1);
   }
 

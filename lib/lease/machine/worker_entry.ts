@@ -36,6 +36,7 @@ async function run(boot: Boot): Promise<void> {
     http,
     cas,
     processes: supervisor,
+    sessions: supervisor.sessions,
     sampleHost: () => supervisor.sample(),
     home,
     key: boot.key,
