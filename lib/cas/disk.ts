@@ -28,7 +28,9 @@ import { Intake, type IntakeStore, SMALL } from "./intake.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
 import { decodeSmall } from "./object_decode.ts";
 import { encode } from "./object_encode.ts";
+import type { Adopting, AtHand, Frame, Framed } from "./serving.ts";
 import { Slots } from "./slots.ts";
+import { SmallCache } from "./small_cache.ts";
 import { readSmall, readStart } from "./small_file.ts";
 import { StoredObject } from "./stored_object.ts";
 import { BytesBody, collect, drain, streamOf } from "./streams.ts";
@@ -40,6 +42,9 @@ import { parseHeader } from "./zstd_frame.ts";
 /** The largest blob whose small object is decoded in memory. */
 const SMALL_DECODED = 1024 * 1024;
 
+/** A frame that is not smaller than this share of its blob saves nothing. */
+const WORTH = 0.97;
+
 /** Where a disk store is, and how it is kept. */
 export interface DiskOptions {
   /** The store's root; made when it is missing. */
@@ -50,11 +55,12 @@ export interface DiskOptions {
   readonly cache?: boolean;
 }
 
-class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable {
+class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, Adopting {
   readonly #objects: string;
   readonly #temporary: string;
   readonly #names: SharedSync;
   readonly #checked = new CheckedObjects();
+  readonly #small = new SmallCache();
   /** Bounds the files that puts have open, whatever number of them is under way. */
   readonly #writers = new Slots(64);
 
@@ -171,18 +177,58 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable {
   /** The checked bytes of a blob whose object is small, its open object otherwise, or null when there is none. */
   async #load(cid: Cid): Promise<Uint8Array<ArrayBuffer> | StoredObject | null> {
     const path = this.#path(cid);
+    const found = this.#loadSmall(cid, path);
+    return found === "large" ? await StoredObject.open(cid, path, this.#checked) : found;
+  }
+
+  #loadSmall(cid: Cid, path: string): Uint8Array<ArrayBuffer> | "large" | null {
     const frame = readSmall(path);
-    if (frame === null) return null;
-    if (frame === "large") return await StoredObject.open(cid, path, this.#checked);
+    if (frame === null || frame === "large") return frame;
     try {
       const data = decodeSmall(frame, SMALL_DECODED);
-      if (data === null) return await StoredObject.open(cid, path, this.#checked);
+      if (data === null) return "large";
       checkWhole(cid, data);
       // What was read is good only until the next read.
       return data.slice();
     } catch (error) {
       throw blobError(cid, error);
     }
+  }
+
+  atHand(cid: Cid): Uint8Array<ArrayBuffer> | null {
+    const known = this.#small.find(cid);
+    if (known !== null) return known;
+    const path = this.#path(cid);
+    return this.#small.fill(cid, path, () => {
+      const found = this.#loadSmall(cid, path);
+      return found === "large" ? null : found;
+    });
+  }
+
+  sizeAtHand(cid: Cid): number | null {
+    const known = this.#small.find(cid);
+    if (known !== null) return known.length;
+    const start = readStart(this.#path(cid));
+    return start === null ? null : parseHeader(start)?.contentSize ?? null;
+  }
+
+  async getFrame(cid: Cid): Promise<Frame | null> {
+    const object = await StoredObject.open(cid, this.#path(cid), this.#checked);
+    return await object?.use(async () => {
+      const { size } = object.info;
+      if (size < await object.check() * WORTH) return { length: size, stream: object.frame() };
+      object[Symbol.dispose]();
+      return null;
+    }) ?? null;
+  }
+
+  get staging(): string {
+    return this.#temporary;
+  }
+
+  async adopt(cid: Cid, path: string, length: number): Promise<void> {
+    await using file = TempFile.adopt(path);
+    await this.#publishLarge(cid, file, length);
   }
 
   async get(cid: Cid): Promise<Uint8Array | null> {
@@ -310,7 +356,7 @@ function absolute(length: number, from: number, to = length): [number, number] {
 }
 
 /** A store on disk. */
-export type DiskStore = Cas & Upkeep & Ranged & Sized & Evictable;
+export type DiskStore = Cas & Upkeep & Ranged & Sized & Evictable & AtHand & Framed & Adopting;
 
 /** Open the store at `options.path`. `config` when it is a cache, `unavailable` when it cannot be written. */
 export async function openDisk(options: DiskOptions): Promise<DiskStore> {

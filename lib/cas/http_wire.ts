@@ -27,3 +27,17 @@ export const missingAnswer = z.object({ missing: z.array(cidSchema).max(MAX_CIDS
 
 /** The body of a refusal. */
 export const refusal = z.object({ code: z.string(), message: z.string() });
+
+/** The body of `POST /v1/cas/uploads`. */
+export const uploadQuestion = z.object({
+  cid: cidSchema,
+  length: z.number().int().min(0).max(2 ** 50),
+});
+
+/** The answer about an upload. Gaps are pairs of where each starts and ends. */
+export const uploadState = z.object({
+  id: z.string().regex(/^[0-9a-f]{32}$/).optional(),
+  complete: z.boolean(),
+  part: z.number().int().positive().optional(),
+  missing: z.array(z.tuple([z.number().int().min(0), z.number().int().min(0)])),
+});

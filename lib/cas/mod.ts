@@ -37,7 +37,9 @@ export type { CheckOptions, Damage } from "./check_kit.ts";
 export { type DiskOptions, type DiskStore, openDisk } from "./disk.ts";
 export { type HttpCasOptions, openHttpCas } from "./http_cas.ts";
 export { type CasContext, type CasTable, casTable, openCas, whereIs } from "./open.ts";
-export { type CasRouteOptions, casRoutes } from "./http_routes.ts";
+export { CasService, casService, type CasServiceOptions, type Who } from "./http_service.ts";
+export type { ServiceLimits } from "./http_limits.ts";
+export { Uploads, type UploadsOptions } from "./uploads.ts";
 export { cidSchema } from "./http_wire.ts";
 export { openMemory } from "./memory.ts";
 export {

@@ -81,6 +81,11 @@ export class StoredObject implements Disposable {
     return this.#streamFrom(this.#checkedBytes(limits), limits);
   }
 
+  /** Its frame as it is. It is closed when that ends. */
+  frame(): ReadableStream<Uint8Array> {
+    return this.#streamFrom(this.#chunks(), {});
+  }
+
   /**
    * Bytes `from` up to and without `to` of its `length`, which {@linkcode StoredObject.check} has told. It is closed
    * when they end.

@@ -26,6 +26,17 @@ export class TempFile implements FrameTarget, AsyncDisposable {
     }
   }
 
+  /** The file at `path`, which is whole already. It stays there when it is not published. */
+  static adopt(path: string): TempFile {
+    try {
+      const adopted = new TempFile(path, Deno.openSync(path, { write: true }));
+      adopted.#there = false;
+      return adopted;
+    } catch (error) {
+      throw fileError(error, `cannot write ${path}`, "unavailable");
+    }
+  }
+
   /** Write `bytes`, in the calling thread. */
   appendSync(bytes: Uint8Array): void {
     try {

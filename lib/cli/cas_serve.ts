@@ -1,17 +1,8 @@
 /** @module `sublet cas serve`: the home's store over HTTP, in a process of its own. */
 
-import { Hono } from "hono";
-import { casRoutes } from "../cas/mod.ts";
+import { casService, Uploads } from "../cas/mod.ts";
 import { makeHome, stderrLog, systemClock } from "../home/mod.ts";
-import {
-  authenticate,
-  type NetEnv,
-  onError,
-  onNotFound,
-  requireAccess,
-  serveHttp,
-  Tokens,
-} from "../net/mod.ts";
+import { Authenticator, serveHttp, Tokens } from "../net/mod.ts";
 import { openSqlite } from "../store/mod.ts";
 import type { Output } from "./output.ts";
 import { openTable } from "./home_cas.ts";
@@ -29,13 +20,13 @@ export async function serveCas(listen: string, output: Output): Promise<void> {
   using ending = endingSignal();
   await using db = await openSqlite(paths.db);
   const cas = await openTable(settings.config.cas, paths);
-  const app = new Hono<NetEnv>();
-  app.onError(onError("api", stderrLog));
-  app.notFound(onNotFound(() => "api"));
-  app.use("/v1/cas/*", authenticate(new Tokens(db, systemClock), network), requireAccess("worker"));
-  app.route("/", casRoutes(cas, { log: stderrLog }));
+  const service = casService(cas, {
+    who: new Authenticator(new Tokens(db, systemClock), network),
+    uploads: await Uploads.open(cas, { directory: `${paths.tmp}/uploads` }),
+    log: stderrLog,
+  });
   const server = await serveHttp({
-    fetch: (request, peer) => app.fetch(request, peer),
+    fetch: (request, peer) => service.fetch(request, peer),
     listen: network.listen,
     tls: network.tls,
     log: stderrLog,

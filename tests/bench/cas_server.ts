@@ -6,7 +6,7 @@
  */
 
 import { Hono } from "hono";
-import { casRoutes, openDisk } from "../../lib/cas/mod.ts";
+import { casService, openDisk } from "../../lib/cas/mod.ts";
 import { type NetEnv, serveHttp } from "../../lib/net/mod.ts";
 
 async function receive(request: Request, path: string): Promise<Response> {
@@ -26,14 +26,11 @@ async function send(path: string): Promise<Response> {
 if (import.meta.main) {
   const [kind, root] = Deno.args;
   const app = new Hono<NetEnv>();
-  if (kind === "cas") {
-    app.route("/", casRoutes(await openDisk({ path: `${root}/store` })));
-  } else {
-    app.put("*", (c) => receive(c.req.raw, `${root}/file`));
-    app.get("*", () => send(`${root}/file`));
-  }
+  app.put("*", (c) => receive(c.req.raw, `${root}/file`));
+  app.get("*", () => send(`${root}/file`));
+  const served = kind === "cas" ? casService(await openDisk({ path: `${root}/store` })) : app;
   const server = await serveHttp({
-    fetch: (request, peer) => app.fetch(request, peer),
+    fetch: (request, peer) => served.fetch(request, peer),
     listen: { host: "127.0.0.1", port: 0 },
   });
   console.log(server.addr?.port);

@@ -1,6 +1,6 @@
 /** @module A store that is served over a real socket, and its client. */
 
-import { type Cas, type CasRouteOptions, casRoutes, openHttpCas } from "../../lib/cas/mod.ts";
+import { type Cas, casService, type CasServiceOptions, openHttpCas } from "../../lib/cas/mod.ts";
 import { systemClock } from "../../lib/home/mod.ts";
 import { openHttpClient, serveHttp } from "../../lib/net/mod.ts";
 
@@ -22,13 +22,13 @@ export interface Served extends AsyncDisposable {
 export async function serveStore(
   store: Cas,
   tmp: string,
-  options: CasRouteOptions = {},
+  options: CasServiceOptions = {},
   around: (request: Request, answer: () => Promise<Response>) => Promise<Response> = (_, answer) =>
     answer(),
 ): Promise<Served> {
-  const app = casRoutes(store, options);
+  const service = casService(store, options);
   const server = await serveHttp({
-    fetch: (request, peer) => around(request, async () => await app.fetch(request, peer)),
+    fetch: (request, peer) => around(request, async () => await service.fetch(request, peer)),
     listen: { host: "127.0.0.1", port: 0 },
   });
   const client = openHttpClient({ server: server.url });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import {
-  casRoutes,
+  casService,
   checkCas,
   cidOf,
   cidOfDigest,
@@ -132,7 +132,7 @@ Deno.test("a chunked PUT is 411 length_required, and its sender can read that", 
 });
 
 Deno.test("a large PUT that is refused at once can be read by a sender that sends it all first", async () => {
-  await using setting = await setUp({ maxBytes: 1_000_000 });
+  await using setting = await setUp({ limits: { maxBytes: 1_000_000 } });
   const { served } = setting;
   const head = (cid: string, length: number) =>
     `PUT /v1/cas/${cid} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: ${length}\r\n\r\n`;
@@ -146,7 +146,7 @@ Deno.test("a large PUT that is refused at once can be read by a sender that send
 });
 
 Deno.test("a sender that waits to be asked for its body is refused without it", async () => {
-  await using setting = await setUp({ maxBytes: 1_000_000 });
+  await using setting = await setUp({ limits: { maxBytes: 1_000_000 } });
   const { served } = setting;
   const answer = await raw(
     served,
@@ -359,7 +359,7 @@ Deno.test("a large blob arrives whole at clients that read slowly, and within th
     return cidOfDigest(hasher.digest());
   };
   assert.deepEqual(await Promise.all([slowly(), slowly(), slowly()]), [cid, cid, cid]);
-  const inside = await casRoutes(store).request(`/v1/cas/${cid}`);
+  const inside = await casService(store).fetch(new Request(`http://store/v1/cas/${cid}`));
   assert.equal(cidOf(await inside.bytes()), cid);
 });
 
