@@ -31,6 +31,8 @@ export interface LiveLease {
   readonly timeoutMs: number | null;
   /** When a heartbeat last renewed it. */
   renewed: number;
+  /** The last report that could not be read, and how often it came. */
+  refused?: { readonly cid: string; readonly times: number };
 }
 
 /** Why a worker got no lease at its last acquire. `paused` is told to it as `nothing`. */

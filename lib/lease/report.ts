@@ -1,6 +1,6 @@
 /** @module What a worker says of a job: that it runs, what it came to, or that it is lost. */
 
-import type { Cid } from "../cas/mod.ts";
+import { type Cid, cidOf } from "../cas/mod.ts";
 import { isError, messageOf, SubletError } from "../home/mod.ts";
 import type { Row, Tx } from "../store/mod.ts";
 import type { Core } from "./core.ts";
@@ -35,6 +35,11 @@ export type Receipt = Readonly<Record<string, unknown>>;
 
 /** A stale report of at most so many characters of JSON is kept in its event; a longer one goes into the CAS. */
 const INLINE_REPORT = 64 * 1024;
+/**
+ * After so many refusals of one and the same report its job is taken from its worker: piloop's ends at such a refusal,
+ * and sends the report again when it is started again, which renews the lease.
+ */
+const MAX_REFUSED = 3;
 /** Longest reason of a loss that is kept. */
 const MAX_REASON = 2000;
 
@@ -118,12 +123,37 @@ export async function report(
   try {
     if (facts === null) throw staleLease(lease, "there is no such lease");
     const kind = kindOf(core, facts);
-    const parsed = kind.parse(body);
+    const parsed = await parse(core, caller, lease, kind, body);
     await checkBlobs(core, kind.blobs(parsed));
     return await core.db.write((tx) => receive(core, tx, caller, lease, requestId, facts, parsed));
   } catch (error) {
     if (!isError(error, "stale_lease")) throw error;
     await keepStale(core, caller, lease, requestId, body, error);
+    throw error;
+  }
+}
+
+/** The report as its kind reads it. One that is none is stale when its lease is over, and is not asked for for ever. */
+async function parse(
+  core: Core,
+  caller: WorkerCaller,
+  lease: number,
+  kind: JobKind,
+  body: unknown,
+): Promise<unknown> {
+  try {
+    return kind.parse(body);
+  } catch (error) {
+    const live = core.roster.live.get(lease);
+    if (!isError(error) || error.code === "internal") throw error;
+    if (live?.worker !== caller.name) {
+      throw staleLease(lease, `it is not live, and ${error.message}`);
+    }
+    const cid = cidOf(new TextEncoder().encode(JSON.stringify(body)));
+    live.refused = { cid, times: live.refused?.cid === cid ? live.refused.times + 1 : 1 };
+    if (live.refused.times >= MAX_REFUSED) {
+      await lost(core, caller, lease, `its report cannot be taken: ${error.message}`);
+    }
     throw error;
   }
 }

@@ -207,15 +207,31 @@ Deno.test("a report with a path that leads elsewhere is refused, and nothing cha
   assert.equal((await worker.heartbeat(lease)).get(lease), "renewed");
 });
 
-Deno.test("a report of another shape is invalid, also on a lease that is stale", async () => {
+Deno.test("a report of another shape is invalid, and stale once its lease is over", async () => {
   await using rig = await Rig.make();
   const { job } = await rig.submit();
   const worker = await rig.joined("w");
   const lease = await worker.take();
   await assert.rejects(worker.report(lease, { kind: "other" }), { code: "invalid_body" });
   await worker.lost(lease);
-  await assert.rejects(worker.report(lease, { kind: "other" }), { code: "invalid_body" });
-  assert.deepEqual(await rig.engine.evidence(job), []);
+  await assert.rejects(worker.report(lease, { kind: "other" }), { code: "stale_lease" });
+  assert.equal((await rig.engine.evidence(job)).length, 1);
+});
+
+Deno.test("a worker that sends the same report that cannot be taken again and again loses its job", async () => {
+  await using rig = await Rig.make();
+  const { job } = await rig.submit();
+  const worker = await rig.joined("w");
+  const lease = await worker.take();
+  const bad = { kind: "other" };
+  for (const body of [bad, { kind: "third" }, bad, bad]) {
+    await assert.rejects(worker.report(lease, body), { code: "invalid_body" });
+    assert.equal((await worker.heartbeat(lease)).get(lease), "renewed");
+  }
+  await assert.rejects(worker.report(lease, bad), { code: "invalid_body" });
+  await assert.rejects(worker.report(lease, bad), { code: "stale_lease" });
+  const { state, leases } = await rig.engine.showJob(job);
+  assert.deepEqual([state, leases.map((each) => each.state)], ["open", ["expired", "queued"]]);
 });
 
 Deno.test("a fault of the kind undoes the whole report, and the next try is applied", async () => {
