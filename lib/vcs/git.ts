@@ -11,6 +11,7 @@ import { makeRepository, saveInit } from "./init.ts";
 import { absolutePath } from "./names.ts";
 import type { Place } from "./place.ts";
 import { promptOf } from "./prompt.ts";
+import { fields } from "./raw_path.ts";
 import { GitReplica } from "./replica.ts";
 import { GitRepository, type VcsPorts } from "./repository.ts";
 
@@ -144,21 +145,16 @@ export class GitVcs implements Vcs {
   async #find(path: string): Promise<Place> {
     const said = await this.#locate(absolutePath(path));
     const [gitDir = "", commonDir = "", format = ""] = said.split("\n");
-    const listed = await this.#git.run({
-      cwd: commonDir,
-      gitDir: commonDir,
-      args: ["config", "--null", "--name-only", "--get-regexp", "^filter\\..*\\.(smudge|process)$"],
-      answers: [0, 1],
-    });
-    const drivers = new Set(
-      new TextDecoder().decode(listed.stdout).split("\0").map((key) => key.replace(/\.[^.]*$/, ""))
-        .filter((driver) => driver !== "" && !driver.includes("=")),
+    const settings = programsOff(
+      fields(
+        (await this.#git.run({
+          cwd: commonDir,
+          gitDir: commonDir,
+          args: ["config", "--null", "--name-only", "--get-regexp", "^(filter|merge)\\..*\\."],
+          answers: [0, 1],
+        })).stdout,
+      ),
     );
-    const settings = [...drivers].flatMap((driver) => [
-      `${driver}.smudge=`,
-      `${driver}.process=`,
-      `${driver}.required=false`,
-    ]);
     return { gitDir, commonDir, format: format === "sha256" ? "sha256" : "sha1", settings };
   }
 
@@ -198,6 +194,21 @@ function toleranceOf(table: Table): Tolerance {
     "invalid_request",
     `the table of the git provider is wrong: ${z.prettifyError(read.error)}. See [plugins.vcs]`,
   );
+}
+
+/** Settings that turn the programs off which the settings `keys` of a repository name. */
+function programsOff(keys: readonly string[]): string[] {
+  const settings = new Set<string>();
+  for (const key of keys) {
+    const [, kind, driver, name] = /^(filter|merge)\.([^=\n]*)\.([^.]+)$/s.exec(key) ?? [];
+    if (kind === "merge" && name === "driver") settings.add(`merge.${driver}.driver=false`);
+    else if (kind === "filter" && ["clean", "smudge", "process"].includes(name ?? "")) {
+      for (const each of ["clean=", "smudge=", "process=", "required=false"]) {
+        settings.add(`filter.${driver}.${each}`);
+      }
+    }
+  }
+  return [...settings];
 }
 
 /** The checkout that the common git directory of `place` is in, or null for a bare repository. */

@@ -36,8 +36,11 @@ const SETTINGS = [
   "protocol.allow=never",
   "submodule.recurse=false",
   "log.showSignature=false",
+  "commit.gpgSign=false",
+  "merge.renormalize=false",
   // Files come out as they were saved, the same on every machine.
   "core.attributesFile=/dev/null",
+  "core.excludesFile=/dev/null",
   "core.autocrlf=false",
   "core.sparseCheckout=false",
   "core.protectHFS=true",

@@ -3,14 +3,16 @@
 import { GIT_ENV, LEADING } from "./git_call.ts";
 
 const SUBCOMMANDS: ReadonlySet<string> = new Set(
-  ("cat-file config for-each-ref fsck index-pack init log merge-base merge-tree pack-objects pack-refs read-tree " +
-    "repack rev-list rev-parse update-ref version").split(" "),
+  ("cat-file config diff-files for-each-ref fsck hash-object index-pack init log ls-files ls-tree merge-base " +
+    "merge-tree pack-objects pack-refs read-tree repack rev-list rev-parse update-index update-ref version write-tree")
+    .split(" "),
 );
 /** Settings that a call may add: a fixed pace of syncing, and filters that are switched off. */
-const SETTING = /^(core\.fsync=(none|default)|filter\.[^=\n]*\.(smudge=|process=|required=false))$/;
+const SETTING =
+  /^(core\.fsync=(none|default)|filter\.[^=\n]*\.(clean=|smudge=|process=|required=false)|merge\.[^=\n]*\.driver=false)$/;
 /** Every option of our calls. None of them runs a program, or writes outside of the repository. */
 const OPTION =
-  /^(-[cdnquz]|--(all|allow-unrelated-histories|bare|batch|batch-check=.*|count=\d+|delta-base-offset|end-of-options|fix-thin|force|format=.*|full|geometric=2|get-regexp|git-common-dir|git-dir|initial-branch=main|is-ancestor|max-count=\d+|name-only|no-dangling|no-progress|no-reflogs|null|object-format=\w+|path-format=absolute|prune|quiet|reset|revs|show-object-format|sort=-creatordate|stdin|stdout|strict=[\w,=-]*|strict|template=|thin|threads=1|write-tree)?)$/;
+  /^(-[cdimnqrtuwz]|--(add|all|allow-unrelated-histories|bare|batch|batch-check=.*|count=\d+|delta-base-offset|end-of-options|exclude-standard|first-parent|fix-thin|force|force-remove|format=.*|full|geometric=2|get-regexp|git-common-dir|git-dir|ignore-submodules=all|index-info|initial-branch=main|is-ancestor|max-count=\d+|name-only|name-status|no-dangling|no-ext-diff|no-progress|no-reflogs|no-renames|null|object-format=\w+|others|path-format=absolute|prune|quiet|refresh|remove|replace|reset|revs|show-object-format|sort=-creatordate|stdin|stdout|strict=[\w,=-]*|strict|template=|thin|threads=1|write-tree)?)$/;
 
 /** Why `argv` with `env` is no call of ours, or null when it is one. Paths are the caller's to judge: {@linkcode gitPaths}. */
 export function foreignGitCall(

@@ -16,7 +16,7 @@ export async function somethingAt(path: string): Promise<boolean> {
 }
 
 /** Let us into every directory at and below `path` that is ours. Links are not followed. */
-async function unlockDirectories(path: string): Promise<void> {
+export async function unlockDirectories(path: string): Promise<void> {
   const open = [path];
   for (let directory = open.pop(); directory !== undefined; directory = open.pop()) {
     // One that is not ours, or that has just gone, shows when the removal is tried again.

@@ -9,7 +9,8 @@ import type { Ask, Supply } from "./contract.ts";
 import type { Tolerance } from "./fitness.ts";
 import { type Git, GitFailure } from "./git_call.ts";
 import { absolutePath, formatOf, fullRevision } from "./names.ts";
-import { onPlace } from "./place.ts";
+import { addOwn } from "./own.ts";
+import { onPlace, type Place } from "./place.ts";
 import { checkedOut, findReplica, makeReplica, sweepReplica } from "./replica_files.ts";
 import { somethingAt } from "./remove_tree.ts";
 import { GitRepository, type VcsPorts } from "./repository.ts";
@@ -39,7 +40,7 @@ export class GitReplica extends GitRepository {
   ): Promise<GitReplica> {
     const at = absolutePath(path);
     const place = await findReplica(at);
-    if (place !== null) await sweepReplica(place);
+    if (place !== null) await sweepReplica(place, ports.ids);
     return new GitReplica(at, place, git, ports, tolerance);
   }
 
@@ -94,6 +95,11 @@ export class GitReplica extends GitRepository {
     } catch (error) {
       this.ports.log.event("vcs.upkeep_failed", { path: this.path, error: String(error) });
     }
+  }
+
+  /** In a repository of its own, so that a job can harm neither the replica nor another job. */
+  protected override async addFiles(place: Place, revision: string, path: string): Promise<string> {
+    return await addOwn(this.git, place, revision, path, this.ports.ids);
   }
 
   protected override async pin(revisions: readonly string[]): Promise<void> {

@@ -5,6 +5,7 @@ import { inflateSync } from "node:zlib";
 import type { Ids } from "../home/mod.ts";
 import type { Git } from "./git_call.ts";
 import { isRevision, type ObjectFormat } from "./names.ts";
+import { originOf, ownCheckouts, sweepOwn } from "./own.ts";
 import type { Place } from "./place.ts";
 import { somethingAt } from "./remove_tree.ts";
 import { ourWorktrees } from "./worktree.ts";
@@ -88,7 +89,7 @@ export async function makeReplica(
 }
 
 /** Remove what an earlier process of this worker left behind: locks, temporary files, unfinished checkouts. */
-export async function sweepReplica(place: Place): Promise<void> {
+export async function sweepReplica(place: Place, ids: Ids): Promise<void> {
   const root = place.commonDir;
   const parent = root.slice(0, root.lastIndexOf("/"));
   const name = root.slice(root.lastIndexOf("/") + 1);
@@ -114,6 +115,7 @@ export async function sweepReplica(place: Place): Promise<void> {
   for (const { path, admin } of await ourWorktrees(place)) {
     if (path === "" || !await somethingAt(`${path}/.git`)) await remove(admin);
   }
+  await sweepOwn(place, ids);
 }
 
 /** Whether the loose object at `path` is what its `id` says. */
@@ -167,6 +169,10 @@ export async function checkedOut(place: Place): Promise<string[]> {
   for (const { admin } of await ourWorktrees(place)) {
     const head = (await Deno.readTextFile(`${admin}/HEAD`).catch(() => "")).trim();
     if (isRevision(head)) heads.push(head);
+  }
+  for (const own of await ownCheckouts(place)) {
+    const origin = await originOf(own);
+    if (origin !== null) heads.push(origin.base);
   }
   return heads;
 }

@@ -2,6 +2,12 @@
 
 import type { Cas, Cid } from "../cas/mod.ts";
 import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
+import {
+  captureCheckout,
+  type CaptureParts,
+  checkoutChanged,
+  type LeftCheckout,
+} from "./capture.ts";
 import { presentCommits, readCommits, readHistory, readTips, readVersion } from "./commits.ts";
 import type {
   Ask,
@@ -21,12 +27,14 @@ import { UseLock } from "./lock.ts";
 import { mergeAlike, mergeTree } from "./merge.ts";
 import { absolutePath, fullRevision, PINS, refName, refPrefix, versionName } from "./names.ts";
 import { readObjects } from "./objects.ts";
+import { ownCheckouts, removeOwn } from "./own.ts";
 import { onPlace, type Place } from "./place.ts";
 import { listRefs, updateRefs } from "./refs.ts";
 import { removeTree, somethingAt } from "./remove_tree.ts";
 import { readSaved } from "./saved.ts";
 import { refuseShallow, sendBundle } from "./send.ts";
 import { takeBundle, type Taker } from "./take.ts";
+import { leftCheckout } from "./left.ts";
 import { addWorktree, ourWorktrees, unregister } from "./worktree.ts";
 import { writeCommit } from "./write_commit.ts";
 
@@ -288,30 +296,62 @@ export class GitRepository implements Repository {
     }
     const aside = await removeTree(path, this.ports.ids);
     if (aside !== null) this.ports.log.event("vcs.unremovable", { path, aside });
-    if (place !== null) await unregister(place, path);
+    if (place === null) return;
+    await unregister(place, path);
+    await removeOwn(place, path, this.ports.ids);
   }
 
   async checkouts(root: string): Promise<string[]> {
     const beneath = `${absolutePath(root)}/`.replace("//", "/");
-    const worktrees = this.#place === null ? [] : await ourWorktrees(this.#place);
-    return worktrees.map(({ path }) => path).filter((path) => path.startsWith(beneath)).sort();
+    const place = this.#place;
+    const made = place === null ? [] : [...await ourWorktrees(place), ...await ownCheckouts(place)];
+    return made.map(({ path }) => path).filter((path) => path.startsWith(beneath)).sort();
   }
 
-  changed(
-    _path: string,
-    _base: string,
-    _options: Pick<CaptureOptions, "ignore"> = {},
+  async changed(
+    path: string,
+    base: string,
+    options: Pick<CaptureOptions, "ignore"> = {},
   ): Promise<boolean> {
-    return Promise.reject(new SubletError("failed", "checkouts are not captured yet"));
+    return await this.#looking(
+      path,
+      base,
+      (parts, left) => checkoutChanged(parts, left, options.ignore ?? []),
+    );
   }
 
-  capture(
-    _cas: Cas,
-    _path: string,
-    _base: string,
-    _options: CaptureOptions = {},
+  async capture(
+    cas: Cas,
+    path: string,
+    base: string,
+    options: CaptureOptions = {},
   ): Promise<Captured> {
-    return Promise.reject(new SubletError("failed", "checkouts are not captured yet"));
+    return await this.#looking(
+      path,
+      base,
+      (parts, left) => captureCheckout(parts, cas, left, options),
+      options.signal,
+    );
+  }
+
+  /** Look at the checkout of `base` at `path`, beside others who use the repository. */
+  async #looking<T>(
+    at: string,
+    base: string,
+    look: (parts: CaptureParts, left: LeftCheckout) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const place = this.#here();
+    const left = await leftCheckout(place, absolutePath(at), fullRevision(base));
+    return await this.lock.shared(async () => {
+      const scratch = await this.scratch(place);
+      await Deno.mkdir(scratch);
+      try {
+        return await look({ git: this.git, place, clock: this.ports.clock, scratch }, left);
+      } finally {
+        await removeTree(scratch, this.ports.ids);
+      }
+    }, signal);
   }
 
   /** Those of `revisions` that are not here. */
@@ -377,13 +417,18 @@ export class GitRepository implements Repository {
     }
   }
 
+  /** Put the files of `revision` at `path`, where nothing is; the path of their index. */
+  protected async addFiles(place: Place, revision: string, path: string): Promise<string> {
+    return await addWorktree(this.git, place, revision, path);
+  }
+
   /** Put the files of `revision` at `path`; on a failure nothing is left there. */
   protected async put(revision: string, path: string, signal?: AbortSignal): Promise<void> {
     const place = this.#here();
     if (await somethingAt(path)) await this.clear(path);
     try {
       await this.lock.shared(async () => {
-        const index = await addWorktree(this.git, place, revision, path);
+        const index = await this.addFiles(place, revision, path);
         if (this.#fit.has(revision)) return;
         await judgeCheckout(revision, path, index, place.format, this.#tolerance);
         this.#fit.add(revision);

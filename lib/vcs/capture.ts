@@ -1,0 +1,426 @@
+/**
+ * @module Bringing home what a job left in its checkout: its commits, and the work that it did not commit as one more
+ * on top. It is read with settings of our own, from a private repository, so a broken or hostile one is no obstacle.
+ */
+
+import type { Cas } from "../cas/mod.ts";
+import { type Clock, isError, messageOf, SubletError } from "../home/mod.ts";
+import type { Branch, Captured, CaptureOptions, Sent, Version } from "./contract.ts";
+import { readCommits } from "./commits.ts";
+import { Gatherer, type GatherLimits } from "./gather.ts";
+import type { Git } from "./git_call.ts";
+import { indexEntries } from "./index_file.ts";
+import { isContentFault, type JailOptions, makeJail, tameObjects } from "./jail.ts";
+import {
+  type JobHead,
+  type JobRepository,
+  readHead,
+  readProgress,
+  readTips,
+  type Tip,
+} from "./job_refs.ts";
+import { formatOf } from "./names.ts";
+import { originOf, type OwnCheckout } from "./own.ts";
+import { onPlace, type Place } from "./place.ts";
+import { rawPath } from "./raw_path.ts";
+import { somethingAt } from "./remove_tree.ts";
+import { sendBundle } from "./send.ts";
+import { differenceOf, isIgnored } from "./work_files.ts";
+import { writeCommit } from "./write_commit.ts";
+
+const GIB = 1024 ** 3;
+/** How many commits beside the head are brought home. */
+const MAX_BRANCHES = 64;
+
+const MESSAGE = `Save work that was left uncommitted
+
+The job ended with these changes in its checkout.
+
+Sublet-Recovered: agent`;
+
+/** A checkout that a job has left. */
+export interface LeftCheckout {
+  readonly path: string;
+  readonly base: string;
+  /** Its repository. */
+  readonly job: JobRepository;
+  /** Our record of it, when its repository is its own. */
+  readonly own: OwnCheckout | null;
+}
+
+/** What capturing works with. */
+export interface CaptureParts {
+  readonly git: Git;
+  /** The replica, or the repo of record. */
+  readonly place: Place;
+  readonly clock: Clock;
+  /** A fresh path beneath the place, for a directory of ours that is removed afterwards. */
+  readonly scratch: string;
+}
+
+/** Where the job's repository stands, as far as it is true. */
+interface Standing {
+  readonly head: JobHead;
+  /** Commits with names, all here, but for the head. */
+  readonly tips: readonly Tip[];
+  readonly borrowed: readonly string[];
+  /** Null: the checkout's files cannot be looked at. */
+  readonly workTree: string | null;
+  readonly notes: readonly string[];
+}
+
+/** Read where the job's repository stands. */
+async function standingOf(parts: CaptureParts, left: LeftCheckout): Promise<Standing> {
+  const { place } = parts;
+  const notes: string[] = [];
+  const objects = `${place.commonDir}/objects`;
+  const own = left.own === null ? null : await tameObjects(left.own.gitDir, objects);
+  if (left.own !== null && own === null) {
+    notes.push("the objects of the job's repository are gone: what it committed is not there");
+  }
+  const head = await readHead(left.job);
+  notes.push(...readProgress(left.job));
+  const tips = left.own === null ? [] : await readTips(left.job);
+  return {
+    head,
+    tips,
+    borrowed: own === null ? [objects] : [own, objects],
+    workTree: await workTreeOf(left, notes),
+    notes,
+  };
+}
+
+/** The checkout's directory, when it is the one that was made. */
+async function workTreeOf({ path, own }: LeftCheckout, notes: string[]): Promise<string | null> {
+  const info = await Deno.lstat(path).catch((error) => {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw error;
+  });
+  if (info === null) notes.push("the checkout's directory is gone");
+  else if (!info.isDirectory) {
+    notes.push("the checkout is no directory any more: it is not followed");
+  } else {
+    const origin = own === null ? null : await originOf(own);
+    if (origin === null || await Deno.realPath(path) === origin.real) return path;
+    notes.push("the checkout's path leads elsewhere now: it is not followed");
+  }
+  return null;
+}
+
+/** Those of `revisions` that are commits which `jail` can read, by what is written; tags are followed. */
+async function commitsOf(
+  git: Git,
+  jail: Place,
+  revisions: readonly string[],
+): Promise<Map<string, string>> {
+  const asked = [...new Set(revisions)].filter((id) => formatOf(id) === jail.format);
+  if (asked.length === 0) return new Map();
+  const { stdout } = await onPlace(git, jail, {
+    args: ["cat-file", "--batch-check=%(objectname) %(objecttype)"],
+    stdin: asked.map((id) => `${id}^{commit}\n`).join(""),
+  });
+  const found = new Map<string, string>();
+  for (const [at, line] of new TextDecoder().decode(stdout).split("\n").entries()) {
+    const [, id] = /^([0-9a-f]+) commit$/.exec(line) ?? [];
+    const from = asked[at];
+    if (id !== undefined && from !== undefined) found.set(from, id);
+  }
+  return found;
+}
+
+/** Those of `tips` that `known` does not lead to. */
+async function beyond(
+  git: Git,
+  jail: Place,
+  tips: readonly Tip[],
+  known: readonly string[],
+): Promise<Tip[]> {
+  const asked = tips.filter(({ revision }) => !known.includes(revision));
+  if (asked.length === 0) return [];
+  const lines = [...asked.map(({ revision }) => revision), ...known.map((id) => `^${id}`)];
+  const { stdout } = await onPlace(git, jail, {
+    args: ["rev-list", "--stdin"],
+    stdin: lines.map((line) => `${line}\n`).join(""),
+  });
+  const left = new Set(new TextDecoder().decode(stdout).split("\n"));
+  return asked.filter(({ revision }) => left.has(revision));
+}
+
+/** Submodules that the index of the checkout as it was made holds. */
+async function submodulesOf(own: OwnCheckout | null, place: Place): Promise<Set<string>> {
+  const links = new Set<string>();
+  if (own === null) return links;
+  const bytes = await Deno.readFile(`${own.root}/index`).catch(() => null);
+  if (bytes === null) return links;
+  try {
+    for (const entry of indexEntries(bytes, place.format)) {
+      if (entry.submodule) links.add(entry.path);
+    }
+  } catch (error) {
+    // Spoiled: the jail starts without it.
+    if (!isError(error, "failed")) throw error;
+  }
+  return links;
+}
+
+/** One way to capture: which commit the unsaved work goes on. */
+interface Way {
+  /** Null: on none, as a history of its own. */
+  readonly parent: string | null;
+  readonly tips: readonly Tip[];
+  /** Whether the index as the checkout was made is started from. */
+  readonly fromIndex: boolean;
+  readonly borrowed: readonly string[];
+}
+
+/** Captures one checkout. */
+class Capture {
+  readonly notes: string[] = [];
+  #jails = 0;
+
+  constructor(
+    private readonly parts: CaptureParts,
+    private readonly left: LeftCheckout,
+    private readonly standing: Standing,
+    private readonly options: CaptureOptions,
+  ) {
+    this.notes.push(...standing.notes);
+  }
+
+  jail(borrowed: readonly string[], more: Partial<JailOptions> = {}): Promise<Place> {
+    const { place, scratch } = this.parts;
+    return makeJail(place, `${scratch}/${this.#jails++}`, { borrowed, ...more });
+  }
+
+  /** Every way, best first: each loses less of the history than the next, and none of the files. */
+  async *ways(): AsyncGenerator<Way> {
+    const { git } = this.parts;
+    const { head, tips, borrowed } = this.standing;
+    const { base } = this.left;
+    const asked = [
+      ...(head.revision === null ? [] : [head.revision]),
+      ...tips.map((tip) => tip.revision),
+    ];
+    // That the base is there shows when it is used.
+    let known = new Map([[base, base]]);
+    try {
+      const others = asked.filter((revision) => revision !== base);
+      if (others.length > 0) {
+        known = new Map([...known, ...await commitsOf(git, await this.jail(borrowed), others)]);
+      }
+    } catch (error) {
+      if (!isContentFault(error)) throw error;
+    }
+    const here = head.revision === null ? undefined : known.get(head.revision);
+    if (head.revision === null) {
+      this.notes.push(
+        head.branch === null
+          ? "the job's HEAD cannot be read: files are saved on top of what it started from"
+          : `the job was on the new branch ${head.branch} without a commit: files are saved on top of what it started from`,
+      );
+    } else if (here === undefined) {
+      this.notes.push(`the job's HEAD names ${head.revision}, which is not there`);
+    }
+    const sides = tips.flatMap(({ name, revision }) => {
+      const id = known.get(revision);
+      return id === undefined ? [] : [{ name, revision: id }];
+    });
+    const way = { tips: sides, borrowed, fromIndex: true };
+    if (here !== undefined) {
+      yield { ...way, parent: here };
+      if (sides.length > 0) yield { ...way, parent: here, tips: [] };
+    }
+    if (here === undefined) yield { ...way, parent: base };
+    if (here !== undefined ? here !== base : sides.length > 0) {
+      yield { ...way, parent: base, tips: [] };
+    }
+    yield { parent: base, tips: [], fromIndex: false, borrowed };
+    yield { parent: null, tips: [], fromIndex: false, borrowed: [] };
+  }
+
+  async run(cas: Cas): Promise<Captured> {
+    let failure: unknown = null;
+    for await (const way of this.ways()) {
+      this.options.signal?.throwIfAborted();
+      try {
+        if (failure !== null) {
+          this.notes.push(
+            `the job's history could not be taken in full (${
+              messageOf(failure)
+            }): files are saved on top of ${way.parent ?? "nothing"}`,
+          );
+        }
+        return await this.#along(cas, way);
+      } catch (error) {
+        if (!isContentFault(error)) throw error;
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  async #along(cas: Cas, way: Way): Promise<Captured> {
+    const { git, place } = this.parts;
+    const { own, base } = this.left;
+    const index = way.fromIndex && own !== null ? `${own.root}/index` : null;
+    const jail = await this.jail(way.borrowed, { index, excludesOf: this.left.job.commonDir });
+    const limits: GatherLimits = {
+      maxFileBytes: this.options.maxFileBytes ?? GIB,
+      maxBytes: this.options.maxBytes ?? 8 * GIB,
+    };
+    const gatherer = new Gatherer(git, jail, own?.gitDir ?? null, limits);
+    const unsaved = await this.#unsaved(jail, way, gatherer);
+    const head = unsaved?.revision ?? way.parent ?? base;
+    const known = way.parent === null ? [] : [base];
+    const tips = await this.#tipsOf(jail, way, gatherer);
+    const [main] = await beyond(git, jail, [{ name: "HEAD", revision: head }], known);
+    const branches = (await beyond(git, jail, tips, [...known, head])).filter(first);
+    if (branches.length > MAX_BRANCHES) {
+      this.notes.push(
+        `${branches.length - MAX_BRANCHES} branches are left out: there are too many`,
+      );
+    }
+    const sides = branches.slice(0, MAX_BRANCHES);
+    const heads = [...(main === undefined ? [] : [head]), ...sides.map((side) => side.revision)];
+    const sent = await this.#send(cas, jail, heads, known, place);
+    const leftOut = { leftOut: gatherer.leftOut, leftOutCount: gatherer.leftOutCount };
+    return {
+      work: sent === null ? null : { blob: sent.blob, head: main === undefined ? base : head },
+      bytes: sent?.bytes ?? 0,
+      unsaved,
+      branches: sides,
+      ...leftOut,
+      notes: [...new Set([...this.notes, ...gatherer.notes])],
+    };
+  }
+
+  /** The version of what is not committed, or null when all is. */
+  async #unsaved(jail: Place, way: Way, gatherer: Gatherer): Promise<Version | null> {
+    const { git, place, clock } = this.parts;
+    const { workTree } = this.standing;
+    if (workTree === null) return null;
+    const ignored = new Set((this.options.ignore ?? []).map((path) => rawPath(trimmed(path))));
+    if (way.parent !== null) await this.#start(jail, way.parent);
+    const submodules = await submodulesOf(this.left.own, place);
+    const tree = await gatherer.tree(workTree, ignored, submodules);
+    if (tree === null) return null;
+    const before = way.parent === null ? null : await treeOf(git, jail, way.parent);
+    if (tree === before) return null;
+    const commit = await writeCommit(git, jail, {
+      tree,
+      parents: way.parent === null ? [] : [way.parent],
+      message: this.options.message ?? MESSAGE,
+      at: clock.now(),
+    });
+    const [written] = await readCommits(git, jail, [commit]);
+    if (written === undefined) throw new SubletError("failed", `commit ${commit} is gone`);
+    return written.version;
+  }
+
+  /** Start the index of `jail` from `parent`. What is known of files that it holds as the base does is kept. */
+  async #start(jail: Place, parent: string): Promise<void> {
+    const { git } = this.parts;
+    const index = `${jail.gitDir}/index`;
+    if (parent === this.left.base && await somethingAt(index)) return;
+    const args = ["read-tree", "-i", "-m", parent];
+    try {
+      await onPlace(git, jail, { args });
+    } catch (error) {
+      // An index that was spoiled: all files are read then.
+      if (!isContentFault(error) || !await somethingAt(index)) throw error;
+      await Deno.remove(index);
+      await onPlace(git, jail, { args });
+    }
+  }
+
+  /** The named commits of `way`; those of linked worktrees with what is not committed there. */
+  async #tipsOf(jail: Place, way: Way, gatherer: Gatherer): Promise<Tip[]> {
+    const { git, clock } = this.parts;
+    const tips = [...way.tips];
+    for (const { name, path } of gatherer.worktrees) {
+      const tip = `worktrees/${name}`;
+      const parent = tips.find((each) => each.name === tip)?.revision ?? this.left.base;
+      const before = await treeOf(git, jail, parent);
+      const tree = await gatherer.treeFrom(parent, path, tip);
+      if (tree === null || tree === before) continue;
+      const message = `${this.options.message ?? MESSAGE}\n`;
+      const revision = await writeCommit(git, jail, {
+        tree,
+        parents: [parent],
+        message,
+        at: clock.now(),
+      });
+      tips.push({ name: tip, revision });
+    }
+    return tips;
+  }
+
+  async #send(
+    cas: Cas,
+    jail: Place,
+    heads: readonly string[],
+    known: readonly string[],
+    { format }: Place,
+  ): Promise<Sent | null> {
+    if (heads.length === 0) return null;
+    const header = { format, prerequisites: known, heads: [...new Set(heads)] };
+    const pack = `${this.parts.scratch}/${this.#jails++}.pack`;
+    return await sendBundle(this.parts.git, jail, cas, header, pack, this.options.signal);
+  }
+}
+
+/** Of names for one commit the first is kept. */
+function first(tip: Branch, at: number, tips: readonly Branch[]): boolean {
+  return tips.findIndex(({ revision }) => revision === tip.revision) === at;
+}
+
+const trimmed = (path: string) => path.replace(/^\.\//, "").replace(/\/+$/, "");
+
+async function treeOf(git: Git, jail: Place, revision: string): Promise<string> {
+  const [commit] = await readCommits(git, jail, [revision]);
+  if (commit === undefined) throw new SubletError("not_found", `commit ${revision} is not there`);
+  return commit.version.tree;
+}
+
+/** Put what `left` has beyond its base into `cas`. */
+export async function captureCheckout(
+  parts: CaptureParts,
+  cas: Cas,
+  left: LeftCheckout,
+  options: CaptureOptions,
+): Promise<Captured> {
+  const standing = await standingOf(parts, left);
+  return await new Capture(parts, left, standing, options).run(cas);
+}
+
+/** Whether `left` is no longer as it was made. */
+export async function checkoutChanged(
+  parts: CaptureParts,
+  left: LeftCheckout,
+  ignore: readonly string[],
+): Promise<boolean> {
+  const { git, place, scratch } = parts;
+  const { head, tips, borrowed, workTree } = await standingOf(parts, left);
+  if (head.revision !== left.base || workTree === null) return true;
+  const index = left.own === null ? null : `${left.own.root}/index`;
+  const jail = await makeJail(place, `${scratch}/changed`, {
+    borrowed,
+    index,
+    excludesOf: left.job.commonDir,
+  });
+  const others = tips.filter(({ revision }) => revision !== left.base);
+  const known = await commitsOf(git, jail, others.map(({ revision }) => revision));
+  const commits = [...known.values()].map((revision) => ({ name: "", revision }));
+  if ((await beyond(git, jail, commits, [left.base])).length > 0) return true;
+  if (index === null) await onPlace(git, jail, { args: ["read-tree", left.base] });
+  // What was written to again and holds the same is no change.
+  await onPlace(git, jail, {
+    workTree,
+    cwd: workTree,
+    args: ["update-index", "-q", "--refresh"],
+    answers: [0, 1],
+  });
+  const ignored = new Set(ignore.map((path) => rawPath(trimmed(path))));
+  const { removed, changed, nested } = await differenceOf(git, jail, workTree);
+  return [...removed, ...changed, ...nested].some((path) => !isIgnored(path, ignored));
+}
