@@ -20,13 +20,16 @@ export interface HttpClientOptions {
    * the usual roots.
    */
   readonly ca?: string;
+  /** The proxy to dial through, `http://[USER:PASSWORD@]HOST:PORT` (`proxyFor`). Default: none. */
+  readonly proxy?: string;
 }
 
 const TIMEOUT_MS = 30_000;
 
 /** Open a client. Nothing is dialed yet. Throws `usage` for a server that is no URL, `config` for roots that are not PEM. */
 export function openHttpClient(options: HttpClientOptions): HttpClient {
-  const transport = openTransport(options.server, options.ca ?? trustedRoots(options.env ?? {}));
+  const ca = options.ca ?? trustedRoots(options.env ?? {});
+  const transport = openTransport(options.server, ca, options.proxy);
   const authorization = options.token === undefined ? {} : {
     authorization: `Bearer ${options.token}`,
   };

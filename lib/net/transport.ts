@@ -1,6 +1,6 @@
 /** @module How the client's connections are made: a pool of them to one server, plain, with TLS, or on a Unix socket. */
 
-import type { Dispatcher, Pool } from "undici";
+import type { Dispatcher, Pool, ProxyAgent } from "undici";
 import { SubletError } from "../home/mod.ts";
 import { hideEnvironment } from "./hidden_environment.ts";
 
@@ -22,8 +22,15 @@ export interface Transport {
   close(): void;
 }
 
-/** The transport to `server`. `ca`: PEM text of every root to trust; undefined: the usual ones. */
-export function openTransport(server: string, ca: string | undefined): Transport {
+/**
+ * The transport to `server`. `ca`: PEM text of every root to trust; undefined: the usual ones. `proxy`: the URL of the
+ * proxy that an http or https server is dialed through; undefined: none.
+ */
+export function openTransport(
+  server: string,
+  ca: string | undefined,
+  proxy?: string,
+): Transport {
   if (server.startsWith("unix:")) return unixTransport(server.slice("unix:".length));
   if (server.startsWith("/")) return unixTransport(server);
   const url = URL.canParse(server) ? new URL(server) : null;
@@ -36,59 +43,83 @@ export function openTransport(server: string, ca: string | undefined): Transport
   if (url.username !== "" || url.search !== "" || url.hash !== "") {
     throw new SubletError("usage", `'${server}' must hold no user, query or fragment`);
   }
-  return tcpTransport(url, ca);
+  return tcpTransport(url, ca, proxy);
 }
 
 function unixTransport(path: string): Transport {
   return { url: path, prefix: "", tls: null, ...pooled("http://localhost", { socketPath: path }) };
 }
 
-function tcpTransport(url: URL, ca: string | undefined): Transport {
+function tcpTransport(url: URL, ca: string | undefined, proxy: string | undefined): Transport {
   const prefix = url.pathname.replace(/\/+$/, "");
   const secure = url.protocol === "https:";
   const options = ca === undefined ? {} : { connect: { ca } };
   return {
     url: url.origin + prefix,
     prefix,
-    tls: secure
+    // Through a proxy there is nobody to ask directly.
+    tls: secure && proxy === undefined
       ? {
         host: url.hostname.replace(/^\[(.*)\]$/, "$1"),
         port: Number(url.port || 443),
         ...(ca === undefined ? {} : { ca }),
       }
       : null,
-    ...pooled(url.origin, options),
+    ...proxy === undefined ? pooled(url.origin, options) : proxied(url.origin, proxy, ca),
   };
 }
 
-/** A pool that is loaded and made with the first request. */
+const POOL = {
+  connections: CONNECTIONS,
+  connectTimeout: CONNECT_MS,
+  keepAliveTimeout: KEEP_ALIVE_MS,
+  // Both are timed by the exchange, which knows whether a body still moves.
+  headersTimeout: 0,
+  bodyTimeout: 0,
+};
+
 function pooled(origin: string, options: Pool.Options): Pick<Transport, "dispatch" | "close"> {
-  let pool: Promise<Pool> | null = null;
-  let closed = false;
-  const open = async () => {
-    hideEnvironment();
+  return lazy(async () => {
     // The whole of undici takes far longer to load than this part of it.
     const module: { readonly default: typeof Pool } = await import(
       "undici/lib/dispatcher/pool.js"
     );
-    return new module.default(origin, {
-      connections: CONNECTIONS,
-      connectTimeout: CONNECT_MS,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      // Both are timed by the exchange, which knows whether a body still moves.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      ...options,
-    });
+    return new module.default(origin, { ...POOL, ...options });
+  });
+}
+
+/** Tunnels through the proxy at `uri`, which may hold a user and a password. */
+function proxied(
+  origin: string,
+  uri: string,
+  ca: string | undefined,
+): Pick<Transport, "dispatch" | "close"> {
+  const { dispatch, close } = lazy(async () => {
+    const module: { readonly default: typeof ProxyAgent } = await import(
+      "undici/lib/dispatcher/proxy-agent.js"
+    );
+    const tls = ca === undefined ? {} : { requestTls: { ca }, proxyTls: { ca } };
+    return new module.default({ ...POOL, uri, ...tls });
+  });
+  return { dispatch: (each, handler) => dispatch({ ...each, origin }, handler), close };
+}
+
+/** Connections that are loaded and made with the first request. */
+function lazy(make: () => Promise<Dispatcher>): Pick<Transport, "dispatch" | "close"> {
+  let made: Promise<Dispatcher> | null = null;
+  let closed = false;
+  const open = async () => {
+    hideEnvironment();
+    return await make();
   };
   return {
     async dispatch(each, handler) {
       if (closed) throw new SubletError("unavailable", "this HTTP client is closed");
-      (await (pool ??= open())).dispatch(each, handler);
+      (await (made ??= open())).dispatch(each, handler);
     },
     close() {
       closed = true;
-      pool?.then((opened) => opened.destroy()).catch(() => {});
+      made?.then((opened) => opened.destroy()).catch(() => {});
     },
   };
 }
