@@ -112,7 +112,7 @@ function codeOf(status: number, named: string): ErrorCode {
 }
 
 /** `Retry-After` in milliseconds, when it is a number of seconds. */
-function retryAfter(headers: Headers): number {
+export function retryAfter(headers: Headers): number {
   const value = headers.get("retry-after")?.trim() ?? "";
   return /^\d{1,6}$/.test(value) ? Number(value) * 1000 : 0;
 }

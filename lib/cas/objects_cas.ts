@@ -1,0 +1,285 @@
+/**
+ * @module A store over the objects of a bucket: what `s3` and `gcs` share.
+ *
+ * A put hashes and compresses in one pass, in memory or into a temporary file, and then writes the object under its
+ * name at once: nothing is visible before it is whole. An object that is there already is not written again, unless it
+ * proves to be damaged.
+ */
+
+import { type Clock, isError } from "../home/mod.ts";
+import { cidOf, objectName } from "./cid.ts";
+import type {
+  BlobBody,
+  Cas,
+  Cid,
+  Evictable,
+  Held,
+  Limits,
+  Ranged,
+  Sized,
+  Upkeep,
+  Usage,
+} from "./contract.ts";
+import { each } from "./each.ts";
+import { readThrough, writeBeside } from "./files.ts";
+import { Intake, type IntakeStore, SMALL } from "./intake.ts";
+import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
+import { decodeSmall } from "./object_decode.ts";
+import { encode } from "./object_encode.ts";
+import { type Bucket, keyToCid, type ObjectInfo, objectKey, OBJECTS } from "./objects.ts";
+import { Frame } from "./objects_frame.ts";
+import { announcedLength, BucketObject, type ReadContext } from "./objects_read.ts";
+import { WholeObjects } from "./objects_tags.ts";
+import { Slots } from "./slots.ts";
+import { BytesBody, collect, drain, streamFrom, streamOf } from "./streams.ts";
+import { blobError, checkWhole } from "./verify.ts";
+
+/** Objects up to this size are read in one go, if their blob is no larger than {@linkcode SMALL_DECODED}. */
+const SMALL_OBJECT = 256 * 1024;
+const SMALL_DECODED = 1024 * 1024;
+
+/** Up to this size an object is sent without asking for it first: most that are put are new. */
+const UNASKED = 64 * 1024;
+
+/** Questions at once. */
+const WIDTH = 32;
+
+/** Puts that talk to the bucket at once. */
+const WRITERS = 32;
+
+/** A store over a bucket. */
+export type ObjectsStore = Cas & Upkeep & Ranged & Sized & Evictable & AsyncDisposable;
+
+/** How a store over a bucket is kept. */
+export interface ObjectsOptions {
+  /** A directory for temporary files, of this store alone. It is disposed with the store. */
+  readonly uploads: { readonly path: string } & AsyncDisposable;
+  readonly clock: Clock;
+}
+
+class ObjectsCas implements ObjectsStore {
+  readonly #bucket: Bucket;
+  readonly #uploads: ObjectsOptions["uploads"];
+  readonly #whole = new WholeObjects();
+  readonly #writers = new Slots(WRITERS);
+  readonly #reads: ReadContext;
+  readonly #intake: IntakeStore;
+
+  constructor(bucket: Bucket, { uploads, clock }: ObjectsOptions) {
+    this.#bucket = bucket;
+    this.#uploads = uploads;
+    this.#reads = { bucket, whole: this.#whole, clock };
+    this.#intake = {
+      temporary: uploads.path,
+      put: (data, limits) => this.put(data, limits),
+      intact: (cid) => this.#isKnownWhole(cid),
+      publish: async (cid, file, length) =>
+        await this.#store(cid, await Frame.ofFile(file.path), length),
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#bucket[Symbol.dispose]();
+    await this.#uploads[Symbol.asyncDispose]();
+  }
+
+  async has(cid: Cid): Promise<boolean> {
+    return await this.#bucket.stat(objectKey(cid)) !== null;
+  }
+
+  async missing(cids: readonly Cid[]): Promise<Cid[]> {
+    const lacking = new Set<Cid>();
+    await each(new Set(cids), WIDTH, async (cid) => {
+      if (!await this.has(cid)) lacking.add(cid);
+    });
+    return cids.filter((cid) => lacking.has(cid));
+  }
+
+  async put(data: Uint8Array, limits: Limits = {}): Promise<Cid> {
+    checkCancelled(limits);
+    checkLength(data.length, limits);
+    if (data.length > SMALL) return await this.putStream(streamOf(data), limits);
+    const cid = cidOf(data);
+    checkAddress(cid, limits);
+    await this.#store(cid, Frame.of(await encode(data)), data.length, limits.signal);
+    return cid;
+  }
+
+  async putStream(source: ReadableStream<Uint8Array>, limits: Limits = {}): Promise<Cid> {
+    await using intake = new Intake(this.#intake, limits);
+    await drain(source, limits, (bytes) => intake.write(bytes));
+    return await intake.finish();
+  }
+
+  async putFile(path: string): Promise<Cid> {
+    await using intake = new Intake(this.#intake, {});
+    await readThrough(path, (bytes) => intake.write(bytes));
+    return await intake.finish();
+  }
+
+  /** Make `frame` the object of `cid`, a blob of `length` bytes, unless an undamaged one is there. */
+  async #store(cid: Cid, frame: Frame, length: number, signal?: AbortSignal): Promise<void> {
+    await this.#writers.run(async () => {
+      try {
+        const tag = await this.#write(cid, frame, signal);
+        if (tag !== null) this.#whole.add(objectName(cid), tag, length);
+      } catch (error) {
+        throw blobError(cid, error);
+      }
+    });
+  }
+
+  /** The tag of the object that was written, or null when there is one already. */
+  async #write(cid: Cid, frame: Frame, signal?: AbortSignal): Promise<string | null> {
+    const key = objectKey(cid);
+    let found = frame.size <= UNASKED ? null : await this.#bucket.stat(key, signal);
+    if (found === null) {
+      const tag = await this.#bucket.put(key, frame, { onlyNew: true, signal });
+      if (tag !== null) return tag;
+      found = await this.#bucket.stat(key, signal);
+    }
+    if (found !== null && await this.#isWhole(cid, found, frame)) return null;
+    return await this.#bucket.put(key, frame, { onlyNew: false, signal });
+  }
+
+  /** Whether the object of `cid` in the state `info` is undamaged, of which `frame` is another copy. */
+  async #isWhole(cid: Cid, info: ObjectInfo, frame: Frame): Promise<boolean> {
+    // What cannot be read cannot be checked, and writing it again would be dear.
+    if (info.archived !== null && info.size > 0) return true;
+    if (this.#whole.find(objectName(cid), info.tag) !== null) return true;
+    if (await this.#bucket.holds(info, frame)) return true;
+    return await this.integrity(cid) === "ok";
+  }
+
+  /** Whether it is known, without reading the object, that it is there and undamaged. */
+  async #isKnownWhole(cid: Cid): Promise<boolean> {
+    if (!this.#whole.knows(objectName(cid))) return false;
+    const info = await this.#bucket.stat(objectKey(cid));
+    return info !== null && this.#whole.find(objectName(cid), info.tag) !== null;
+  }
+
+  /** The checked bytes of a blob whose object is small, its open object otherwise, or null when there is none. */
+  async #load(
+    cid: Cid,
+    signal?: AbortSignal,
+  ): Promise<Uint8Array<ArrayBuffer> | BucketObject | null> {
+    const object = await BucketObject.open(this.#reads, cid, signal);
+    if (object === null || object.info.size > SMALL_OBJECT) return object;
+    const { info } = object;
+    try {
+      const frame = await object.bytes();
+      const data = decodeSmall(frame, SMALL_DECODED);
+      if (data === null) return await BucketObject.open(this.#reads, cid, signal);
+      checkWhole(cid, data);
+      this.#whole.add(objectName(cid), info.tag, data.length);
+      return data.slice();
+    } catch (error) {
+      throw blobError(cid, error);
+    }
+  }
+
+  async get(cid: Cid): Promise<Uint8Array | null> {
+    const found = await this.#load(cid);
+    return found instanceof BucketObject ? await collect(streamed(found)) : found;
+  }
+
+  async getStream(cid: Cid, limits: Limits = {}): Promise<BlobBody | null> {
+    checkCancelled(limits);
+    const found = await this.#load(cid, limits.signal);
+    if (found === null) return null;
+    if (!(found instanceof BucketObject)) {
+      checkLength(found.length, limits, cid);
+      return new BytesBody(found);
+    }
+    return await found.body(limits);
+  }
+
+  async getRange(
+    cid: Cid,
+    from: number,
+    to?: number,
+    options: Pick<Limits, "transient"> = {},
+  ): Promise<BlobBody | null> {
+    const found = await this.#load(cid);
+    if (found === null) return null;
+    if (!(found instanceof BucketObject)) return new BytesBody(found.slice(from, to), found.length);
+    const { info } = found;
+    const length = await found.check();
+    const place = (at: number) => at < 0 ? Math.max(0, length + at) : Math.min(length, at);
+    const part = found.part(info, length, place(from), place(to ?? length));
+    return { length, stream: streamFrom(part, options) };
+  }
+
+  async sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
+    try {
+      if (!options.check) {
+        const announced = await announcedLength(this.#reads, cid);
+        if (announced === undefined) return null;
+        if (announced !== null) return announced;
+      }
+      const found = await this.#load(cid);
+      return found instanceof BucketObject ? await found.check() : found?.length ?? null;
+    } catch (error) {
+      if (isError(error, "integrity")) return null;
+      throw blobError(cid, error);
+    }
+  }
+
+  async getFile(cid: Cid, path: string): Promise<number | null> {
+    const found = await this.#load(cid);
+    if (found === null) return null;
+    const stream = found instanceof BucketObject ? streamed(found) : streamOf(found);
+    return await writeBeside(path, stream);
+  }
+
+  async *list(): AsyncGenerator<Cid, void, undefined> {
+    for await (const { cid } of this.held()) yield cid;
+  }
+
+  async usage(): Promise<Usage> {
+    let blobs = 0;
+    let bytes = 0;
+    for await (const held of this.held()) {
+      blobs++;
+      bytes += held.bytes;
+    }
+    return { blobs, bytes };
+  }
+
+  async *held(): AsyncGenerator<Held, void, undefined> {
+    for await (const { key, size, modified } of this.#bucket.list(OBJECTS)) {
+      const cid = keyToCid(key);
+      if (cid !== null) yield { cid, bytes: size, storedAt: modified };
+    }
+  }
+
+  async release(cid: Cid): Promise<number> {
+    const info = await this.#bucket.stat(objectKey(cid));
+    if (info === null) return 0;
+    await this.#bucket.remove(objectKey(cid));
+    return info.size;
+  }
+
+  async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
+    const object = await BucketObject.open(this.#reads, cid);
+    if (object === null) return "missing";
+    try {
+      // Not `check`, which takes what was found before.
+      for await (const _ of object.checked());
+      return "ok";
+    } catch (error) {
+      if (isError(error, "integrity")) return "corrupt";
+      throw error;
+    }
+  }
+}
+
+/** The bytes of `object`, which is let go of when nobody reads them. */
+function streamed(object: BucketObject): ReadableStream<Uint8Array> {
+  return streamFrom(object.checked(), { close: () => void object.close() });
+}
+
+/** The store over `bucket`. */
+export function openObjects(bucket: Bucket, options: ObjectsOptions): ObjectsStore {
+  return new ObjectsCas(bucket, options);
+}

@@ -1,0 +1,42 @@
+/** @module Remembers which states of objects in a bucket were read and found whole. */
+
+/** How long that counts, in milliseconds. */
+const LIFETIME = 10 * 60 * 1000;
+
+/** The most objects that are remembered. */
+const CAPACITY = 4096;
+
+interface Entry {
+  readonly tag: string;
+  readonly length: number;
+  readonly until: number;
+}
+
+/** Lengths of the blobs that were found whole, by name and tag of their objects; the oldest make room. */
+export class WholeObjects {
+  readonly #entries = new Map<string, Entry>();
+
+  /** Whether anything is known of the object `name`. */
+  knows(name: string): boolean {
+    return this.#entries.has(name);
+  }
+
+  /** The length of the blob, when its object `name` was found whole in the state `tag`. */
+  find(name: string, tag: string): number | null {
+    const entry = this.#entries.get(name);
+    if (entry === undefined) return null;
+    if (tag !== "" && entry.tag === tag && Date.now() < entry.until) return entry.length;
+    this.#entries.delete(name);
+    return null;
+  }
+
+  add(name: string, tag: string, length: number): void {
+    if (tag === "") return;
+    this.#entries.delete(name);
+    this.#entries.set(name, { tag, length, until: Date.now() + LIFETIME });
+    for (const oldest of this.#entries.keys()) {
+      if (this.#entries.size <= CAPACITY) break;
+      this.#entries.delete(oldest);
+    }
+  }
+}
