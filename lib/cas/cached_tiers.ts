@@ -1,7 +1,7 @@
 /** @module The two tiers of a cache, and how one blob gets from one to the other. */
 
 import { isError, type Log, messageOf, SubletError } from "../home/mod.ts";
-import { InUse } from "./cached_use.ts";
+import { InUse } from "./in_use.ts";
 import type { Markers } from "./cached_markers.ts";
 import { objectName } from "./cid.ts";
 import type { Cas, Cid, Ranged, Sized, Tiered, Upkeep } from "./contract.ts";

@@ -41,6 +41,7 @@ export { CasService, casService, type CasServiceOptions, type Who } from "./http
 export type { ServiceLimits } from "./http_limits.ts";
 export { Uploads, type UploadsOptions } from "./uploads.ts";
 export { cidSchema } from "./http_wire.ts";
+export { openSqliteCas, type SqliteCasOptions, type SqliteStore } from "./sqlite.ts";
 export { openMemory } from "./memory.ts";
 export {
   decodeManifest,
