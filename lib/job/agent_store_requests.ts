@@ -21,6 +21,8 @@ export interface NewAgent {
   readonly sessionId: string | null;
   readonly resumes: number | null;
   readonly resumable: boolean;
+  /** Of its session's file. */
+  readonly format: string | null;
   readonly requires: Requires;
   readonly priority: number;
   readonly dedup: string | null;
@@ -50,8 +52,8 @@ export async function insertAgent(
   const row = await tx.get<Row & { id: number }>(
     `INSERT INTO agents
        (campaign, role, harness, model, effort, prompt, base, subject, workspace, timeout, resumes,
-        resumable, requires, priority, dedup, session_id, requested_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+        resumable, format, requires, priority, dedup, session_id, requested_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
     [
       campaign,
       wanted.role,
@@ -65,6 +67,7 @@ export async function insertAgent(
       timeout,
       wanted.resumes,
       wanted.resumable ? 1 : 0,
+      wanted.format,
       requires,
       priority,
       wanted.dedup,

@@ -146,7 +146,11 @@ export async function recordAgentReport(
     exit_code: ran?.process.exit_code ?? null,
     changed: ran === null ? 0 : ran.changed ? 1 : 0,
     error: errorOf(report, holder),
-    report: JSON.stringify({ ...report, revoked: holder.revoked ?? null }),
+    report: JSON.stringify({
+      ...report,
+      revoked: holder.revoked ?? null,
+      fault: errorOf(report, holder),
+    }),
   });
   if (ran === null) return;
   await tx.run(
@@ -186,7 +190,8 @@ export interface LandingReport {
   readonly role: string;
   readonly base: string;
   readonly workspace: string | null;
-  readonly error: string | null;
+  /** Why it is no success. */
+  readonly fault: string | null;
   /** Why it was cancelled. */
   readonly revoked: string | null;
   /** Null: it did not start. */
@@ -204,20 +209,19 @@ export async function readLanding(tx: Tx, id: number): Promise<LandingReport | n
       role: string;
       base: string;
       workspace: string | null;
-      error: string | null;
       report: string;
       job: number | null;
       lease: number | null;
     }
   >(
-    `SELECT id, campaign, role, base, workspace, error, report, job, lease FROM agents
+    `SELECT id, campaign, role, base, workspace, report, job, lease FROM agents
      WHERE id = ? AND state = 'landing'`,
     [id],
   );
   if (row === null) return null;
   // It was judged when it came.
-  const { revoked, ...report } = JSON.parse(row.report);
-  return { ...row, revoked, report: report.kind === "agent_finished" ? report : null };
+  const { revoked, fault, ...report } = JSON.parse(row.report);
+  return { ...row, revoked, fault, report: report.kind === "agent_finished" ? report : null };
 }
 
 /** Agents whose work is to land. */
@@ -279,6 +283,18 @@ export interface ResumableAgent {
   readonly landed: Landed | null;
   readonly lease: number | null;
   readonly job: number | null;
+}
+
+/** The session's file of agent `id`, or null; its `file` is null before the report. */
+export async function agentSessionOf(
+  tx: Tx,
+  id: number,
+): Promise<ResumableAgent["session"]> {
+  const row = await tx.get<Row & { session: string | null }>(
+    "SELECT session FROM agents WHERE id = ?",
+    [id],
+  );
+  return row === null || row.session === null ? null : JSON.parse(row.session);
 }
 
 /** Agent `id` as a later prompt finds it, or null. */

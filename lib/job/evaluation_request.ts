@@ -159,7 +159,8 @@ async function lookUp(repository: Repository, names: readonly string[]): Promise
   return names.flatMap((name) => found.get(name) ?? []);
 }
 
-function artifactOf(
+/** What a job of a campaign gets: the files of `revision`, with `links` in them. */
+export function artifactOf(
   campaign: Campaign,
   revision: string,
   links: Readonly<Record<string, Cid>>,

@@ -39,7 +39,7 @@ import {
   requestedBefore,
   type Unsubmitted,
 } from "./evaluation_store_requests.ts";
-import { Waiters } from "./evaluation_waiters.ts";
+import { Waiters, waitUntil } from "./evaluation_waiters.ts";
 import { type Queue, Submitter } from "./job_queue.ts";
 
 /** What evaluations are made of. */
@@ -160,27 +160,16 @@ export class Evaluations {
 
   /** Evaluation `id` once it ended, or as it is after `ms` milliseconds or when `signal` aborts. */
   async waitFor(id: number, ms: number, signal: AbortSignal): Promise<Evaluation> {
-    let wake = () => {};
-    let late = ms <= 0 || signal.aborted;
-    const giveUp = () => {
-      late = true;
-      wake();
-    };
-    const unsubscribe = this.#waiters.subscribe(id, () => wake());
-    const cancel = late ? () => {} : this.#deps.clock.after(ms, giveUp);
-    signal.addEventListener("abort", giveUp);
-    try {
-      while (true) {
-        const changed = new Promise<void>((resolve) => wake = resolve);
-        const found = await this.evaluation(id);
-        if (late || hasEnded(found.state)) return found;
-        await changed;
-      }
-    } finally {
-      unsubscribe();
-      cancel();
-      signal.removeEventListener("abort", giveUp);
-    }
+    return await waitUntil(
+      {
+        clock: this.#deps.clock,
+        subscribe: (wake) => this.#waiters.subscribe(id, wake),
+        read: () => this.evaluation(id),
+        done: ({ state }) => hasEnded(state),
+      },
+      ms,
+      signal,
+    );
   }
 
   /** The evaluation of a job, or null. */

@@ -1,6 +1,6 @@
 /** @module What starts an agent: a harness's arguments, filled in as far as the server can. */
 
-import { type AgentStart, agentStart } from "./agent_shapes.ts";
+import { type AgentStart, agentStart, type McpServer } from "./agent_shapes.ts";
 import type { Harness } from "./harness.ts";
 import { holds } from "./harness_config.ts";
 
@@ -14,8 +14,10 @@ export interface StartValues {
   readonly effort: string | null;
   /** The session's id where the server makes it. */
   readonly sessionId: string | null;
-  /** Null: the first prompt, which names the brief's file. */
+  /** Null: the prompt that names the brief's file. */
   readonly prompt: string | null;
+  /** Whether it goes on with the session. */
+  readonly resumes: boolean;
   /** Who signs what the agent writes, such as `agent#7`. */
   readonly actor: string;
 }
@@ -31,16 +33,15 @@ export function makesSessionId(harness: Harness): boolean {
   return holds(harness.headless, "{session_id}");
 }
 
-/**
- * What starts an agent of `harness`. With `values.prompt` and a session it goes on with that session; `{cwd}` and
- * `{log_dir}` stay for the worker.
- */
+/** What starts an agent of `harness`. `{cwd}` and `{log_dir}` stay for the worker. */
 export function startOf(harness: Harness, values: StartValues): AgentStart {
-  const { model, effort, sessionId, prompt, actor } = values;
+  const { model, effort, sessionId, prompt, resumes, actor } = values;
   const first = { model, effort, brief: `{log_dir}/${BRIEF_FILE}` };
-  const args = prompt === null
-    ? fillAll(harness.headless, { ...first, session_id: sessionId, prompt: FIRST_PROMPT })
-    : fillAll(harness.resume, { ...first, session_id: sessionId, prompt });
+  const args = fillAll(resumes ? harness.resume : harness.headless, {
+    ...first,
+    session_id: sessionId,
+    prompt: prompt ?? FIRST_PROMPT,
+  });
   const env: Record<string, string> = {};
   for (const name of harness.sessionEnv) env[name] = "";
   for (const [name, value] of Object.entries(harness.env)) {
@@ -59,13 +60,24 @@ export function startOf(harness: Harness, values: StartValues): AgentStart {
   });
 }
 
-/** Variables of the agent's environment that hold a secret, with the secret's name, as the harness's table says. */
-export function secretsOf(harness: Harness): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(harness.env).flatMap(([name, value]) =>
-      typeof value === "string" ? [] : [[name, value.secret]]
-    ),
-  );
+/**
+ * Variables of the agent's environment that hold a secret, with the secret's name: as the harness's table says, and those
+ * that its servers name, each the secret of its own name unless the table gives it something.
+ */
+export function secretsOf(
+  harness: Harness,
+  servers: Readonly<Record<string, McpServer>>,
+): Record<string, string> {
+  const secrets: Record<string, string> = {};
+  for (const { headers_env, bearer_token_env, env } of Object.values(servers)) {
+    const bearer = bearer_token_env === null ? [] : [bearer_token_env];
+    for (const name of [...Object.values(headers_env), ...bearer, ...env]) secrets[name] = name;
+  }
+  for (const [name, value] of Object.entries(harness.env)) {
+    if (typeof value === "string") delete secrets[name];
+    else secrets[name] = value.secret;
+  }
+  return secrets;
 }
 
 /** `args` with their placeholders filled in at once: what a value holds is not filled in again. */

@@ -20,6 +20,35 @@ export type { Campaign } from "./campaign_store.ts";
 export { lowerBound } from "./campaign_bootstrap.ts";
 export { compare, type Comparison, type Verdict, VERDICTS } from "./campaign_verdict.ts";
 export { EvaluationKind } from "./evaluation_kind.ts";
+export { AgentKind } from "./agent_kind.ts";
+export { MAX_PROMPT, type Prompted, type PromptQueue } from "./agent_prompts.ts";
+export {
+  type AgentRequest,
+  type AgentTables,
+  MAX_TIMEOUT,
+  SESSION_RUNNER,
+} from "./agent_request.ts";
+export {
+  type Agent,
+  AGENT_STATES,
+  agentEnded,
+  type AgentFilter,
+  type AgentState,
+  type Landed,
+  PROMPT_STATES,
+} from "./agent_store.ts";
+export type { AgentPrompt } from "./agent_store_prompts.ts";
+export { agentTables } from "./agent_tables.ts";
+export { Agents, type AgentsDeps } from "./agents.ts";
+export { sessionLines } from "./session_text.ts";
+export { streamOwner } from "./stream_owner.ts";
+export {
+  MAX_READ,
+  type StreamChunk,
+  Streams,
+  type StreamsDeps,
+  type StreamView,
+} from "./streams.ts";
 export type { Queue, QueuedJob } from "./job_queue.ts";
 export { type EvaluationRequest, MAX_REPEATS, MAX_REVISIONS } from "./evaluation_request.ts";
 export {
@@ -31,6 +60,8 @@ export {
 } from "./evaluation_store.ts";
 export { type CampaignRef, Evaluations, type EvaluationsDeps } from "./evaluations.ts";
 export { EvaluationRunner, type EvaluationRunnerOptions } from "./evaluation_runner.ts";
+export { AgentRunner, type AgentRunnerOptions } from "./agent_runner.ts";
 export type { VcsByName } from "./run_clones.ts";
+export { Inputs } from "./run_inputs.ts";
 export { LOG_LIMITS, type LogLimits } from "./run_logs.ts";
 export { MAKE_LINKS } from "./run_inputs.ts";

@@ -47,7 +47,10 @@ export async function loseLease(
   if (lease.revoked_at !== null) {
     return await endJob(core, tx, lease, "cancelled", lease.reason ?? reason);
   }
-  if (lease.attempt >= lease.max_attempts) {
+  const kind = core.kinds.get(lease.kind);
+  const isLast = lease.attempt >= lease.max_attempts ||
+    await kind?.mayRepeat?.(tx, refOf(lease)) === false;
+  if (isLast) {
     const times = lease.attempt === 1 ? "once" : `${lease.attempt} times`;
     return await endJob(core, tx, lease, "dead", `lost ${times}, the last time because ${reason}`);
   }
@@ -60,7 +63,7 @@ export async function loseLease(
     priority: lease.priority,
     delayMs: retryDelay(lease.attempt, by, core.ids),
   });
-  await core.kinds.get(lease.kind)?.lost(tx, refOf(lease), reason);
+  await kind?.lost(tx, refOf(lease), reason);
 }
 
 /** The lease is over without a report. `receipt` says how. */

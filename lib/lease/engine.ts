@@ -12,7 +12,8 @@ import { Core, type EngineOptions } from "./core.ts";
 import type { Pool } from "./gates.ts";
 import { heartbeat } from "./heartbeat.ts";
 import { leave } from "./leave.ts";
-import type { Submission, Submitted } from "./kind.ts";
+import { fenced, refOf } from "./fence.ts";
+import type { JobRef, Submission, Submitted } from "./kind.ts";
 import type { WorkerCaller } from "./member.ts";
 import { knownMember, writeDown } from "./members.ts";
 import { messages, queued } from "./messages.ts";
@@ -174,9 +175,26 @@ export class LeaseEngine {
     return row !== null;
   }
 
-  /** Send a text to what a running job runs; the message's id. Throws `not_found`, `conflict`. */
-  prompt(job: number, id: number, text: string): Promise<number> {
-    return prompt(this.#core, job, id, text);
+  /**
+   * Send a text to what a running job runs, in the caller's transaction when it gives one; the message's id. Throws
+   * `not_found`, `conflict`.
+   */
+  prompt(job: number, id: number, text: string, tx?: Tx): Promise<number> {
+    return tx === undefined
+      ? this.#core.db.write((own) => prompt(this.#core, own, job, id, text))
+      : prompt(this.#core, tx, job, id, text);
+  }
+
+  /** Run `body` in a transaction in which the caller holds `lease`, with its job. Throws `stale_lease` when it does not. */
+  async holding<T>(
+    caller: WorkerCaller,
+    lease: number,
+    body: (tx: Tx, job: JobRef) => Promise<T>,
+  ): Promise<T> {
+    await knownMember(this.#core, caller);
+    return await this.#core.db.write(async (tx) =>
+      body(tx, refOf(await fenced(tx, caller, lease)))
+    );
   }
 
   /**

@@ -68,6 +68,10 @@ export interface JobKind {
   /** An attempt was lost, and the job waits again; or it ended without a report. */
   lost(tx: Tx, job: JobRef, reason: string): Promise<void>;
   ended(tx: Tx, job: JobRef, end: JobEnd, reason: string): Promise<void>;
+  /** Whether a job whose attempt was lost may be done again; else it ends. Default: yes, up to its attempts. */
+  mayRepeat?(tx: Tx, job: JobRef): Promise<boolean>;
+  /** A worker says what became of a prompt to the job: null is that it will get it. Once for each. */
+  answered?(tx: Tx, job: JobRef, prompt: number, error: string | null): Promise<void>;
   /** A job that had ended waits again, because somebody asked to try it again. */
   retried?(tx: Tx, job: JobRef): Promise<void>;
 }

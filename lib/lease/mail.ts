@@ -3,6 +3,7 @@
 import { SubletError } from "../home/mod.ts";
 import type { Row, Tx } from "../store/mod.ts";
 import type { Core } from "./core.ts";
+import { leaseById, refOf } from "./fence.ts";
 import { MAX_MESSAGES, type Message } from "./wire.ts";
 
 /** A message to send. */
@@ -105,8 +106,11 @@ export async function answerPrompt(
   message: number,
   error: string | null,
 ): Promise<void> {
-  const row = await tx.get<Row & { answered_at: number | null }>(
-    "SELECT answered_at FROM lease_messages WHERE id = ? AND worker = ? AND kind = 'prompt'",
+  const row = await tx.get<
+    Row & { answered_at: number | null; lease: number; prompt: number }
+  >(
+    `SELECT answered_at, lease, prompt FROM lease_messages
+     WHERE id = ? AND worker = ? AND kind = 'prompt'`,
     [message, worker],
   );
   if (row === null) {
@@ -118,6 +122,9 @@ export async function answerPrompt(
     error,
     message,
   ]);
+  const lease = await leaseById(tx, row.lease);
+  if (lease === null) return;
+  await core.kinds.get(lease.kind)?.answered?.(tx, refOf(lease), row.prompt, error);
 }
 
 /** `worker` is to work again: a drain that it has not read holds no more. */

@@ -28,7 +28,12 @@ export {
   type JobView,
   type LeaseView,
 } from "./views.ts";
-export { type LeaseRouteOptions, leaseRoutes, type SendVersions } from "./routes.ts";
+export {
+  type LeaseRouteOptions,
+  leaseRoutes,
+  type SavedParts,
+  type SendVersions,
+} from "./routes.ts";
 export { SERVE } from "./route_request.ts";
 export { isoTime } from "./time.ts";
 

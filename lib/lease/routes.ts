@@ -6,8 +6,11 @@
 import { Hono } from "hono";
 import type { Cid } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
+import type { SavedPart } from "../job/mod.ts";
 import type { Caller, NetEnv } from "../net/mod.ts";
+import type { Tx } from "../store/mod.ts";
 import type { LeaseEngine } from "./engine.ts";
+import type { JobRef } from "./kind.ts";
 import type { WorkerCaller } from "./member.ts";
 import {
   type Call,
@@ -29,9 +32,19 @@ export type SendVersions = (
   signal: AbortSignal,
 ) => Promise<readonly Cid[] | null>;
 
+/** Takes what jobs write while they run. */
+export interface SavedParts {
+  /** Whether the store has the part's bytes: throws `missing_blobs` when it lacks them. */
+  check(part: SavedPart): Promise<void>;
+  /** Add a part of `job`, in the transaction that saw that its lease holds. */
+  append(tx: Tx, job: JobRef, part: SavedPart): Promise<void>;
+}
+
 /** What the routes need beyond the engine. */
 export interface LeaseRouteOptions {
   readonly send: SendVersions;
+  /** Default: there is no such call. */
+  readonly saved?: SavedParts;
   /** The server's version, for the refusal of another protocol. */
   readonly version: string;
 }
@@ -44,7 +57,11 @@ export function leaseRoutes(
   options: LeaseRouteOptions,
 ): Hono<NetEnv> {
   const app = new Hono<NetEnv>();
-  const calls = { ...leaseCalls(engine, options), ...repoCalls(engine, options) };
+  const calls = {
+    ...leaseCalls(engine, options),
+    ...repoCalls(engine, options),
+    ...savedCalls(engine, options),
+  };
   for (const [call, handler] of Object.entries(calls)) {
     app.post(`/v1/executor/${call}`, async (c) => {
       try {
@@ -107,6 +124,19 @@ function leaseCalls(engine: LeaseEngine, { version }: LeaseRouteOptions): Record
     queued: async (c, worker) => {
       const body = await readRequest(c, requests.queued);
       await engine.queued(worker, body.message, body.error);
+      return c.body(null, 204);
+    },
+  };
+}
+
+/** Ours: piloop's server answers 404. */
+function savedCalls(engine: LeaseEngine, { saved }: LeaseRouteOptions): Record<string, Handler> {
+  if (saved === undefined) return {};
+  return {
+    saved: async (c, worker) => {
+      const part = await readRequest(c, requests.saved);
+      await saved.check(part);
+      await engine.holding(worker, part.lease, (tx, job) => saved.append(tx, job, part));
       return c.body(null, 204);
     },
   };

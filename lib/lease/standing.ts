@@ -128,28 +128,35 @@ export async function remove(core: Core, name: string): Promise<void> {
   });
 }
 
-/** Send the text to the job, which its worker gives to what runs there; the message's id. Throws `conflict`. */
-export async function prompt(core: Core, job: number, id: number, text: string): Promise<number> {
-  return await core.db.write(async (tx) => {
-    const lease = await newestLease(tx, job);
-    if (lease === null) throw new SubletError("not_found", `there is no job ${job}`);
-    if (!isLive(lease) || lease.worker === null) {
-      throw new SubletError(
-        "conflict",
-        `job ${job} does not run: its lease ${lease.id} is ${lease.state}`,
-      );
-    }
-    await record(tx, core.wall(), {
-      event: "prompted",
-      job,
-      lease: lease.id,
-      worker: lease.worker,
-      fields: { prompt: id, text },
-    });
-    return await mail(core, tx, lease.worker, {
-      kind: "prompt",
-      lease: lease.id,
-      prompt: { id, text },
-    });
+/**
+ * Send the text to the job, which its worker gives to what runs there, in the caller's transaction; the message's id.
+ * Throws `conflict`.
+ */
+export async function prompt(
+  core: Core,
+  tx: Tx,
+  job: number,
+  id: number,
+  text: string,
+): Promise<number> {
+  const lease = await newestLease(tx, job);
+  if (lease === null) throw new SubletError("not_found", `there is no job ${job}`);
+  if (!isLive(lease) || lease.worker === null) {
+    throw new SubletError(
+      "conflict",
+      `job ${job} does not run: its lease ${lease.id} is ${lease.state}`,
+    );
+  }
+  await record(tx, core.wall(), {
+    event: "prompted",
+    job,
+    lease: lease.id,
+    worker: lease.worker,
+    fields: { prompt: id, text },
+  });
+  return await mail(core, tx, lease.worker, {
+    kind: "prompt",
+    lease: lease.id,
+    prompt: { id, text },
   });
 }

@@ -4,7 +4,7 @@
  */
 
 import * as z from "zod";
-import { cidText, revision } from "../job/mod.ts";
+import { cidText, revision, savedPart } from "../job/mod.ts";
 
 /** A worker of ours with less free disk than this, bytes, asks for no job. */
 export const DISK_RESERVE = 64 * 2 ** 20;
@@ -119,6 +119,8 @@ export const requests = {
     wait,
   }),
   cli: z.object({ lease: leaseId, argv: z.array(z.string()), stdin: z.string().nullable() }),
+  /** Ours: what a job writes while it runs. */
+  saved: savedPart,
 } as const;
 
 /** Bodies of 200 answers, by call; a call that is absent here answers 204. */

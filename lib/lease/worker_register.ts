@@ -2,9 +2,11 @@
 
 import { isError, messageOf, SubletError } from "../home/mod.ts";
 import { type Cid, cidOf } from "../cas/mod.ts";
+import { SESSION_RUNNER } from "../job/mod.ts";
 import type { Registration, WorkerInfo } from "./client.ts";
 import { UnexplainedStatus } from "./http_client_refusal.ts";
 import { workerPart } from "./spool.ts";
+import type { WorkerOptions } from "./worker_options.ts";
 import { Superseded } from "./superseded.ts";
 import { endsWorker, type WorkerCore } from "./worker_core.ts";
 import { Backoff, type Mark, markNow, since, within } from "./worker_time.ts";
@@ -17,6 +19,12 @@ const NAME_SECONDS = 5;
 const NAME_SLACK_SECONDS = 2;
 /** What of a registration a server rejects for good, beside what ends a worker at any call. */
 const REJECTED = ["invalid_body", "invalid_request", "unsafe_path"] as const;
+
+/** What jobs may ask for by name: evaluators, and that sessions of other machines can be gone on with. */
+function runnersOf({ evaluators = ["process"], runners }: WorkerOptions): string[] {
+  const hasAgents = runners.some(({ kind }) => kind === "agent");
+  return hasAgents ? [...evaluators, SESSION_RUNNER] : [...evaluators];
+}
 
 /** Registers a worker, and again when the server forgot it. */
 export class Registrar {
@@ -109,7 +117,7 @@ export class Registrar {
     const info = {
       version: options.version,
       pool: options.pool,
-      runners: options.evaluators ?? ["process"],
+      runners: runnersOf(options),
       labels: options.labels ?? [],
       sample: await core.sample(),
       casProbe: await this.#putProbe(),

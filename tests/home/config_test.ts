@@ -55,6 +55,8 @@ Deno.test("a home without a config has the defaults", async () => {
     cas: { provider: "disk" },
     secrets: { provider: "local" },
     storage: { minFreeGb: 20 },
+    harness: {},
+    mcp: {},
   });
 });
 

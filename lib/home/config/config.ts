@@ -55,6 +55,9 @@ export interface Config {
     /** 2^30 bytes that are kept free on the home's disk. */
     readonly minFreeGb: number;
   };
+  /** `[harness.NAME]` and `[mcp.NAME]`, for agents, as they stand in the file. */
+  readonly harness: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  readonly mcp: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
 /** What a command line sets over the file and the environment. */
@@ -199,6 +202,8 @@ function shape(file: ConfigFile, root: string): Config {
     cas,
     secrets,
     storage: { minFreeGb: file.storage.min_free_gb },
+    harness: file.harness,
+    mcp: file.mcp,
   };
 }
 

@@ -79,7 +79,12 @@ function provided(name: string) {
   return z.looseObject({ provider: text.default(name) }, { error: "must be a table" });
 }
 
-/** The whole of `config.toml`. The tables of `cas` and `secrets` are read by their providers. */
+/** Tables by name, for whoever reads them. */
+const tables = z.record(z.string(), z.looseObject({}, { error: "must be a table" }), {
+  error: "must be a table of tables",
+}).default({});
+
+/** The whole of `config.toml`. The tables of `cas` and `secrets` are read by their providers, others by their users. */
 export const configFile = z.strictObject({
   plugins: z.strictObject({
     executor: executor.prefault({}),
@@ -90,6 +95,8 @@ export const configFile = z.strictObject({
   storage: z.strictObject({
     min_free_gb: notNegative.default(20),
   }, { error: "must be a table" }).prefault({}),
+  harness: tables,
+  mcp: tables,
 }, { error: "must be a table" });
 
 /** What {@linkcode configFile} gives. */

@@ -20,6 +20,8 @@ CREATE TABLE agents (
   resumes INTEGER REFERENCES agents (id),
   -- Whether a later prompt can go on with its session.
   resumable INTEGER NOT NULL CHECK (resumable = 0 OR resumable = 1),
+  -- Of its session's file: claude, codex or pi.
+  format TEXT,
   -- What a worker must be, as JSON: {pool, runner, labels}.
   requires TEXT NOT NULL,
   priority INTEGER NOT NULL DEFAULT 0,
