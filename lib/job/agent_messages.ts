@@ -4,7 +4,7 @@
  */
 
 import { join } from "node:path";
-import { mkdirBeneath, openBeneath, removeBeneath, writeBeneath } from "../home/mod.ts";
+import { mkdirBeneath, openBeneath, writeBeneath } from "../home/mod.ts";
 import type { Prompt } from "./runner.ts";
 
 const WHAT = "messages of the agent";

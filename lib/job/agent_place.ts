@@ -53,6 +53,12 @@ export class AgentPlace extends LeasePlace {
     return /^\d{1,3}$/.test(text) ? Number(text) : null;
   }
 
+  /** When turn `turn` ended, milliseconds since 1970, or null when nobody wrote that down. */
+  async endedAt(turn: number): Promise<number | null> {
+    const info = await Deno.lstat(this.own(this.exit(turn))).catch(() => null);
+    return info?.mtime?.getTime() ?? null;
+  }
+
   isNoLog(path: string): boolean {
     return path === PRIVATE || path === WORKTREE;
   }

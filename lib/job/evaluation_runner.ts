@@ -19,6 +19,10 @@ export interface EvaluationRunnerOptions {
   /** Milliseconds between TERM and KILL. Default 5,000. */
   readonly graceMs?: number;
   readonly logs?: Partial<LogLimits>;
+  /** Shared with other runners of the worker. Default: its own. */
+  readonly inputs?: Inputs;
+  /** Milliseconds between two looks at what a run prints, for whoever reads along. Default 2,000. */
+  readonly everyMs?: number;
 }
 
 /** One run, in order: whose, and its number from 0. */
@@ -50,13 +54,15 @@ export class EvaluationRunner implements JobRunner {
   readonly #clones: Clones;
   readonly #inputs: Inputs;
   readonly #graceMs: number;
+  readonly #everyMs: number;
   readonly #logs: LogLimits;
   readonly #left: LeftJobs;
 
   constructor(site: Site, options: EvaluationRunnerOptions = {}) {
     this.#site = site;
     this.#clones = new Clones(site, options.vcs ?? { git: new GitVcs(site) });
-    this.#inputs = new Inputs(site);
+    this.#inputs = options.inputs ?? new Inputs(site);
+    this.#everyMs = options.everyMs ?? 2_000;
     this.#graceMs = options.graceMs ?? 5000;
     this.#logs = { ...LOG_LIMITS, ...options.logs };
     this.#left = new LeftJobs(site.home, site.worker ?? "worker");
@@ -89,6 +95,7 @@ export class EvaluationRunner implements JobRunner {
       tag,
       graceMs: this.#graceMs,
       logs: this.#logs,
+      everyMs: this.#everyMs,
     };
     const samples = await this.#runAll(context);
     if (samples === null) {

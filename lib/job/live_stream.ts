@@ -5,13 +5,12 @@
 
 import type { Cas } from "../cas/mod.ts";
 import type { Source } from "./live_source.ts";
+import type { Hide } from "./run_logs.ts";
 import type { JobControl } from "./runner.ts";
 import type { SavedPart } from "./stream_shapes.ts";
 
 /** Told of bytes. False: the server takes none, now or ever. */
 export type Save = NonNullable<JobControl["saved"]>;
-/** Makes the stream in which secrets are hidden. Null: nothing is to be hidden. */
-export type Hide = (() => TransformStream<Uint8Array, Uint8Array>) | null;
 
 /** What a {@linkcode LiveStream} is made of. */
 export interface LiveStreamOptions {

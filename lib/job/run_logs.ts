@@ -11,6 +11,9 @@ import {
   unsafeReason,
 } from "../home/mod.ts";
 
+/** Makes the stream that a file goes through, so that no secret is in it. Null: there is none to hide. */
+export type Hide = (() => TransformStream<Uint8Array, Uint8Array>) | null;
+
 /** How much of a job's output is kept. */
 export interface LogLimits {
   /** Bytes of one log file that go to the CAS; of a larger one, its first and last half of that. */
@@ -89,14 +92,15 @@ export class LeftOut {
 }
 
 /**
- * Put the regular files beneath `root` into `cas`, but those beneath a path that `skip` takes; shallow ones first. Links
- * and special files are passed over. Rejects when the store fails.
+ * Put the regular files beneath `root` into `cas`, each through `hide`, but those beneath a path that `skip` takes;
+ * shallow ones first. Links and special files are passed over. Rejects when the store fails.
  */
 export async function storeLogs(
   cas: Cas,
   root: string,
   skip: (path: string) => boolean,
   limits: LogLimits = LOG_LIMITS,
+  hide: Hide = null,
 ): Promise<StoredLogs> {
   const leftOut = new LeftOut();
   const files = new Map<string, Cid>();
@@ -110,7 +114,7 @@ export async function storeLogs(
     }
     await using file = opened;
     try {
-      files.set(path, await storeLog(cas, file, limits.keepBytes));
+      files.set(path, await storeLog(cas, file, limits.keepBytes, hide));
     } catch (error) {
       if (!isError(error, "too_large")) throw error;
       leftOut.add(path, error.message);
@@ -143,15 +147,21 @@ async function list(
   return paths;
 }
 
-async function storeLog(cas: Cas, file: BeneathFile, keepBytes: number): Promise<Cid> {
-  if (file.size <= Math.min(SMALL, keepBytes)) {
+async function storeLog(
+  cas: Cas,
+  file: BeneathFile,
+  keepBytes: number,
+  hide: Hide,
+): Promise<Cid> {
+  if (hide === null && file.size <= Math.min(SMALL, keepBytes)) {
     const bytes = new Uint8Array(file.size);
     return await cas.put(bytes.subarray(0, await fill(file, bytes, 0)));
   }
   const parts = file.size <= keepBytes
     ? [{ from: 0, to: file.size }]
     : headAndTail(file.size, keepBytes);
-  return await cas.putStream(ReadableStream.from(pieces(file, parts)));
+  const plain = ReadableStream.from(pieces(file, parts));
+  return await cas.putStream(hide === null ? plain : plain.pipeThrough(hide()));
 }
 
 type Part = { readonly from: number; readonly to: number } | Uint8Array<ArrayBuffer>;

@@ -3,6 +3,9 @@
 import { join } from "node:path";
 import type { Placed } from "../cas/mod.ts";
 import { isHostFault, messageOf, SubletError } from "../home/mod.ts";
+import { logSource } from "./live_source.ts";
+import { LiveStream } from "./live_stream.ts";
+import { LiveSync } from "./live_sync.ts";
 import type { Clones } from "./run_clones.ts";
 import { type Ended, runCommand } from "./run_command.ts";
 import { changedInputs, type Inputs, placeInputs, type Visit } from "./run_inputs.ts";
@@ -12,6 +15,7 @@ import { retryAway } from "./run_patience.ts";
 import type { RunPlace } from "./run_place.ts";
 import type { JobControl, Site } from "./runner.ts";
 import type { EvaluationJob, Sample, Source } from "./shapes.ts";
+import { STREAM_LIMITS } from "./stream_shapes.ts";
 
 /** What the runs of an evaluation have in common. */
 export interface RunContext {
@@ -25,6 +29,8 @@ export interface RunContext {
   readonly tag: string;
   readonly graceMs: number;
   readonly logs: LogLimits;
+  /** Milliseconds between two looks at what it prints. */
+  readonly everyMs: number;
 }
 
 /** What a run came to. */
@@ -102,6 +108,7 @@ async function execute(
       return control.started(handle, session);
     },
   };
+  const live = readAlong(context, [files.stdout, files.stderr]);
   let ended: Ended;
   try {
     ended = await runCommand(site, watched, {
@@ -119,6 +126,9 @@ async function execute(
   } catch (error) {
     if (started || isHostFault(error)) throw error;
     return { sample: notRun(`could not run: ${messageOf(error)}`), stranger: false };
+  } finally {
+    // What it printed last is in the report, with all the rest: no server that is away delays that.
+    void live?.close(false);
   }
   if (ended.cause === "stale") return { sample: null, stranger: false };
   const changed = await changedInputs(site, worktree, placed);
@@ -130,6 +140,31 @@ async function execute(
   }
   const sample = await judge(ended, files, job, control.stop, changed?.message ?? null);
   return { sample, stranger: killedByStranger(ended) };
+}
+
+/** Send what is printed to the server as it comes; null when nobody takes it. */
+function readAlong(
+  { site, control, place, everyMs }: RunContext,
+  names: readonly string[],
+): LiveSync | null {
+  const { saved } = control;
+  if (saved === undefined) return null;
+  const { clock, log, cas } = site;
+  const sync = new LiveSync({ clock, log, lease: control.lease, everyMs });
+  for (const name of names) {
+    sync.add(
+      new LiveStream({
+        cas,
+        save: (part) => saved(part),
+        name,
+        source: logSource(place.root, name),
+        hide: null,
+        head: STREAM_LIMITS.head,
+        tail: STREAM_LIMITS.tail,
+      }),
+    );
+  }
+  return sync;
 }
 
 function environment({ site, job }: RunContext, units: string): Record<string, string> {

@@ -9,7 +9,14 @@ import {
   systemIds,
   writeBeneath,
 } from "../../home/mod.ts";
-import { EvaluationRunner, type SessionFiles, type Site } from "../../job/mod.ts";
+import {
+  AgentRunner,
+  EvaluationRunner,
+  Inputs,
+  type SessionFiles,
+  type Site,
+} from "../../job/mod.ts";
+import { GitVcs } from "../../vcs/mod.ts";
 import type { HttpClient } from "../../net/mod.ts";
 import type { Registration } from "../client.ts";
 import { HttpLeaseClient } from "../http_client.ts";
@@ -50,7 +57,9 @@ export async function composeWorker(parts: WorkerParts): Promise<LeaseWorker> {
   const client = new HttpLeaseClient(http);
   const send = sendOver(client, clock, ids);
   const site: Site = { home, worker: parts.key, cas, processes, sessions, clock, ids, log, send };
-  const evaluations = new EvaluationRunner(site);
+  const shared = { vcs: { git: new GitVcs(site) }, inputs: new Inputs(site) };
+  const evaluations = new EvaluationRunner(site, shared);
+  const agents = new AgentRunner(site, shared);
   return new LeaseWorker({
     client,
     clock,
@@ -58,7 +67,8 @@ export async function composeWorker(parts: WorkerParts): Promise<LeaseWorker> {
     log,
     cas,
     sampleHost,
-    runners: [evaluations],
+    runners: [evaluations, agents],
+    evaluators: ["process", "session"],
     spool: new FileSpool(home, log),
     incarnation: await nextIncarnation(home, parts.key, ids, log),
     pool: parts.pool,
