@@ -63,18 +63,21 @@ class ObjectsCas implements ObjectsStore {
   readonly #whole = new WholeObjects();
   readonly #writers = new Slots(WRITERS);
   readonly #reads: ReadContext;
-  readonly #intake: IntakeStore;
 
   constructor(bucket: Bucket, { uploads, clock }: ObjectsOptions) {
     this.#bucket = bucket;
     this.#uploads = uploads;
     this.#reads = { bucket, whole: this.#whole, clock };
-    this.#intake = {
-      temporary: uploads.path,
+  }
+
+  /** What an intake of bytes, which may be cancelled by `signal`, needs. */
+  #intake(signal: AbortSignal | undefined): IntakeStore {
+    return {
+      temporary: this.#uploads.path,
       put: (data, limits) => this.put(data, limits),
       intact: (cid) => this.#isKnownWhole(cid),
       publish: async (cid, file, length) =>
-        await this.#store(cid, await Frame.ofFile(file.path), length),
+        await this.#store(cid, await Frame.ofFile(file.path), length, signal),
     };
   }
 
@@ -106,13 +109,13 @@ class ObjectsCas implements ObjectsStore {
   }
 
   async putStream(source: ReadableStream<Uint8Array>, limits: Limits = {}): Promise<Cid> {
-    await using intake = new Intake(this.#intake, limits);
+    await using intake = new Intake(this.#intake(limits.signal), limits);
     await drain(source, limits, (bytes) => intake.write(bytes));
     return await intake.finish();
   }
 
   async putFile(path: string): Promise<Cid> {
-    await using intake = new Intake(this.#intake, {});
+    await using intake = new Intake(this.#intake(undefined), {});
     await readThrough(path, (bytes) => intake.write(bytes));
     return await intake.finish();
   }
