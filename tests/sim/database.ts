@@ -26,9 +26,13 @@ export interface DiskFaults {
   failing: number;
   /** A failure undoes everything that was to be committed with it, as a full disk does. */
   undone: number;
+  /** Another process holds the database for longer than anybody waits for it: SQLITE_BUSY. */
+  busy: number;
 }
 
-export const SOUND: DiskFaults = { crash: 0, crashAfterCommit: 0, failing: 0, undone: 0 };
+export const SOUND: DiskFaults = { crash: 0, crashAfterCommit: 0, failing: 0, undone: 0, busy: 0 };
+/** How long SQLite waits for another process before it says so (milliseconds). */
+const BUSY_MS = 5_000;
 
 /** All that the database held at some moment. */
 export interface Backup {
@@ -144,6 +148,12 @@ class SimDb implements Db {
   }
 
   write<T>(body: (tx: Tx) => Promise<T>): Promise<T> {
+    const { random, faults, world } = this.#disk;
+    if (faults.busy > 0 && random.chance(faults.busy)) {
+      // It waits where it stands, and everybody with it.
+      this.#free = Math.max(this.#free, world.now) + BUSY_MS;
+      return this.#run(() => Promise.reject(busy(world)));
+    }
     const plan = this.#plan();
     return this.#run(() =>
       this.#disk.db.write(async (inner) => {
@@ -221,6 +231,11 @@ class SimDb implements Db {
         }));
     });
   }
+}
+
+function busy(world: World): SubletError {
+  world.note("disk: busy");
+  return new SubletError("unavailable", "database is locked");
 }
 
 class SimTx implements Tx {

@@ -1,6 +1,6 @@
 /** @module What goes wrong, by seed: a few kinds of fault for each, at random times and for random times. */
 
-import type { Backup } from "./database.ts";
+import type { Backup, DiskFaults } from "./database.ts";
 import { CALM, type Weather } from "./network.ts";
 import type { Random } from "./random.ts";
 import type { Simulation } from "./simulation.ts";
@@ -21,7 +21,7 @@ function weather<K extends keyof Weather>(key: K, from: number, to: number): Fau
   };
 }
 
-function disk(key: "crash" | "crashAfterCommit" | "failing" | "undone", chance: number): Fault {
+function disk(key: keyof DiskFaults, chance: number): Fault {
   return (sim) => {
     sim.disk.faults[key] = chance;
     return () => sim.disk.faults[key] = 0;
@@ -31,7 +31,9 @@ function disk(key: "crash" | "crashAfterCommit" | "failing" | "undone", chance: 
 function onWorker(
   begin: (worker: SimWorker, sim: Simulation, random: Random) => Undo,
 ) {
-  return (sim: Simulation, random: Random) => begin(random.pick(sim.workers), sim, random);
+  // What happens to the worker inside the server happens to the server.
+  return (sim: Simulation, random: Random) =>
+    begin(random.pick(sim.workers.filter(({ spec }) => spec.serve !== true)), sim, random);
 }
 
 function inSet(set: (sim: Simulation) => Set<string>, all: boolean): Fault {
@@ -63,12 +65,14 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     return () => {
       machine.wake();
       sim.watch.woke(sim.world.now - since);
+      sim.runs.woke(machine);
     };
   },
   "the server dies between statements": disk("crash", 0.02),
   "the server dies after a commit": disk("crashAfterCommit", 0.02),
   "statements fail": disk("failing", 0.1),
   "transactions are undone": disk("undone", 0.1),
+  "another process holds the database": disk("busy", 0.3),
   "the server's disk is full": (sim) => {
     sim.disk.full = true;
     return () => sim.disk.full = false;
@@ -109,7 +113,8 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   }),
   "a worker stands still": onWorker((worker, sim, random) => {
     const { machine } = worker;
-    machine.stand(random.pick(["suspended", "frozen"]));
+    // A suspend hides its time from piloop's workers, which look at no wall clock.
+    machine.stand(worker.spec.piloop === true ? "frozen" : random.pick(["suspended", "frozen"]));
     return () => {
       machine.wake();
       sim.runs.woke(machine);
@@ -125,6 +130,14 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     worker.diskFull = true;
     return () => worker.diskFull = false;
   }),
+  "a worker's spool fails": onWorker((worker, _sim, random) => {
+    worker.spoolFails = random.between(0.1, 0.9);
+    return () => worker.spoolFails = 0;
+  }),
+  "writes to the store fail": (sim, random) => {
+    sim.blobs.failing = random.between(0.1, 0.7);
+    return () => sim.blobs.failing = 0;
+  },
   "a worker is cut off from the store": onWorker((worker, sim, random) => {
     sim.blobs.cut.set(worker.name, random.pick(["failing", "hanging"]));
     return () => sim.blobs.cut.delete(worker.name);
@@ -147,26 +160,32 @@ const BACKUPS = 6;
 /** The faults of one simulation. */
 export class Trouble {
   readonly names: string[] = [];
+  /** Whether it goes on for more than an hour. */
+  readonly long: boolean;
   readonly #random: Random;
   #over = false;
   readonly #ends = new Set<() => void>();
   readonly #backups: Backup[] = [];
   readonly #sim: Simulation;
 
-  constructor(sim: Simulation, random: Random, wanted?: readonly string[]) {
+  constructor(sim: Simulation, random: Random) {
     this.#sim = sim;
     this.#random = random;
     const likely = random.pick([0.1, 0.2, 0.4]);
     for (const name of [...Object.keys(FAULTS), RESTORE]) {
       const often = name === RESTORE ? 0.15 : likely;
-      if (wanted?.includes(name) ?? random.chance(often)) this.names.push(name);
+      if (random.chance(often)) this.names.push(name);
     }
+    this.long = random.chance(0.05);
+    if (this.long) this.names.push(HOURLY, COLLECT);
   }
 
   /** Begin. */
   start(): void {
     for (const name of this.names) {
       if (name === RESTORE) this.#restores();
+      else if (name === HOURLY) this.#restoreHourLater();
+      else if (name === COLLECT) this.#collects();
       else this.#plan(name);
     }
   }
@@ -178,7 +197,7 @@ export class Trouble {
     Object.assign(this.#sim.network.weather, CALM);
   }
 
-  #plan(name: string, mean = this.#random.between(40, 300)): void {
+  #plan(name: string, mean = this.#random.between(40, 300) * (this.long ? LONG_PACE : 1)): void {
     const { world } = this.#sim;
     const wait = -Math.log(1 - this.#random.next()) * mean * 1000;
     world.at(world.now + wait, () => {
@@ -200,6 +219,33 @@ export class Trouble {
     });
   }
 
+  /** Like whoever has nothing but a backup of an hour ago: what was done since is forgotten. */
+  #restoreHourLater(): void {
+    const { world } = this.#sim;
+    world.at(world.now + this.#random.between(60_000, 200_000), async () => {
+      world.pending++;
+      const backup = await this.#sim.disk.backup();
+      world.pending--;
+      world.at(world.now + HOUR_MS, async () => {
+        if (this.#over) return;
+        world.pending++;
+        await this.#sim.restore(backup);
+        // A later one names blobs that nobody named meanwhile.
+        this.#backups.length = 0;
+        world.pending--;
+      });
+    });
+  }
+
+  #collects(): void {
+    const { world, blobs, model } = this.#sim;
+    world.at(world.now + COLLECT_MS, () => {
+      if (this.#over) return;
+      world.note(`collected: ${blobs.collect(model.named, KEPT_MS)} blobs`);
+      this.#collects();
+    });
+  }
+
   #restores(): void {
     const { world } = this.#sim;
     world.at(world.now + 90_000, async () => {
@@ -218,3 +264,11 @@ export class Trouble {
 }
 
 const RESTORE = "an old database is restored";
+const HOURLY = "a backup of an hour ago is restored";
+const COLLECT = "blobs that nobody names are deleted";
+const HOUR_MS = 3_600_000;
+/** How much rarer faults and work are in a simulation of more than an hour. */
+export const LONG_PACE = 5;
+/** How long a blob that nobody names is kept, and how often somebody looks. */
+const KEPT_MS = 3_000_000;
+const COLLECT_MS = 400_000;

@@ -31,6 +31,8 @@ export class Model {
   readonly open = new Map<number, Set<number>>();
   /** Live leases by worker. */
   readonly live = new Map<string, Set<number>>();
+  /** Blobs that a job or an accepted report names. */
+  readonly named = new Set<string>();
   newestLease = 0;
 
   apply(changes: Changes): void {
@@ -43,10 +45,16 @@ export class Model {
       }
       if (after.worker !== null) put(this.live, after.worker, id, isLive(after.state));
     }
-    for (const { id, after } of changes.jobs) this.jobs.set(id, after);
+    for (const { id, after } of changes.jobs) {
+      this.jobs.set(id, after);
+      this.named.add(after.cid);
+    }
     for (const { id, after } of changes.mails) this.mails.set(id, after);
     for (const { after } of changes.workers) this.workers.set(after.name, after);
-    for (const { after } of changes.effects) this.effects.push(after);
+    for (const { after } of changes.effects) {
+      this.effects.push(after);
+      if (after.what === "blob") this.named.add(after.detail);
+    }
   }
 
   liveOf(worker: string, slots?: LeaseFacts["slots"]): number[] {

@@ -13,6 +13,8 @@ export interface Delivery {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array<ArrayBuffer>;
+  /** Whether it came over the server's own Unix socket. */
+  readonly unix: boolean;
   /** Aborts when the caller hung up. */
   readonly signal: AbortSignal;
 }
@@ -49,12 +51,14 @@ export class Network {
 
   constructor(readonly world: World, readonly random: Random) {}
 
-  client(process: Process, worker: string): HttpClient {
-    return new SimClient(this, process, worker);
+  /** `unix`: it dials the server's Unix socket, where nothing is lost but with the server. */
+  client(process: Process, worker: string, unix = false): HttpClient {
+    return new SimClient(this, process, worker, unix);
   }
 
-  delay(): number {
+  delay(unix: boolean): number {
     const { random } = this;
+    if (unix) return random.between(0.1, 3);
     if (random.chance(this.weather.slow)) return random.between(1_000, 40_000);
     return random.between(0.5, 60);
   }
@@ -65,11 +69,13 @@ class SimClient implements HttpClient {
   readonly #network: Network;
   readonly #process: Process;
   readonly #worker: string;
+  readonly #unix: boolean;
 
-  constructor(network: Network, process: Process, worker: string) {
+  constructor(network: Network, process: Process, worker: string, unix: boolean) {
     this.#network = network;
     this.#process = process;
     this.#worker = worker;
+    this.#unix = unix;
   }
 
   request(request: HttpRequest): Promise<HttpResponse> {
@@ -90,7 +96,7 @@ class SimClient implements HttpClient {
       };
       const fail = (why: string) => {
         end(() => reject(new SubletError("unreachable", why)));
-        world.at(world.now + this.#network.delay(), () => hangUp.abort());
+        world.at(world.now + this.#network.delay(this.#unix), () => hangUp.abort());
       };
       const aborted = () => fail("the caller hung up");
       const cancel = process.clock.after(request.timeoutMs ?? 30_000, () => fail("no answer"));
@@ -117,8 +123,10 @@ class SimClient implements HttpClient {
     signal: AbortSignal,
     answer: (reply: Reply) => void,
   ): void {
-    const { world, random, weather, mute, deaf } = this.#network;
-    const { name } = this.#process.machine;
+    const { world, random, mute, deaf } = this.#network;
+    const unix = this.#unix;
+    const weather = unix ? CALM : this.#network.weather;
+    const name = unix ? "serve" : this.#process.machine.name;
     const body = request.body instanceof Uint8Array ? request.body.slice() : new Uint8Array();
     const copies = random.chance(weather.doubled) ? 2 : 1;
     if (random.chance(weather.noise)) {
@@ -127,7 +135,7 @@ class SimClient implements HttpClient {
       const page = new TextEncoder().encode("<html>what now</html>");
       const headers = new Headers({ "content-type": "text/html" });
       return void world.at(
-        world.now + this.#network.delay(),
+        world.now + this.#network.delay(unix),
         () => answer({ status, headers, body: page }),
       );
     }
@@ -136,17 +144,17 @@ class SimClient implements HttpClient {
         world.note(`net ${name} ${call}: lost`);
         continue;
       }
-      world.at(world.now + this.#network.delay(), () => {
+      world.at(world.now + this.#network.delay(unix), () => {
         if (mute.has(name)) return;
         world.note(`net ${name} > ${call}`);
         const headers = request.headers ?? {};
         this.#network.deliver(
-          { worker: this.#worker, path: request.path, headers, body, signal },
+          { worker: this.#worker, path: request.path, headers, body, unix, signal },
           (reply) => {
             if (reply !== null && random.chance(weather.answerLost)) {
               return world.note(`net ${name} ${call}: answer lost`);
             }
-            world.at(world.now + this.#network.delay(), () => {
+            world.at(world.now + this.#network.delay(unix), () => {
               if (deaf.has(name)) return;
               world.note(`net ${name} < ${call} ${reply?.status ?? "reset"}`);
               answer(reply);

@@ -18,7 +18,12 @@ export class Operator {
   #over = false;
   #prompts = 0;
 
-  constructor(private readonly sim: Simulation, private readonly random: Random) {}
+  /** `pace`: how many times longer everything takes that people do. */
+  constructor(
+    private readonly sim: Simulation,
+    private readonly random: Random,
+    private readonly pace = 1,
+  ) {}
 
   start(): void {
     const { random } = this;
@@ -29,7 +34,7 @@ export class Operator {
     if (random.chance(0.2)) this.#every(random.between(60, 300), () => this.#settle());
     if (random.chance(0.4)) this.#every(random.between(100, 400), () => this.#tend());
     // Whoever runs workers starts them again when they end or die.
-    this.#every(20, () => this.keepWorkers());
+    this.#every(20 / this.pace, () => this.keepWorkers());
   }
 
   stop(): void {
@@ -38,7 +43,7 @@ export class Operator {
 
   #every(mean: number, act: () => void): void {
     const { world } = this.sim;
-    const wait = -Math.log(1 - this.random.next()) * mean * 1000;
+    const wait = -Math.log(1 - this.random.next()) * mean * this.pace * 1000;
     world.at(world.now + wait, () => {
       if (this.#over) return;
       act();
@@ -68,6 +73,7 @@ export class Operator {
 
   keepWorkers(): void {
     for (const worker of this.sim.workers) {
+      if (worker.spec.serve === true && this.sim.server.engine === null) continue;
       if (!worker.alive && this.sim.world.now >= worker.restUntil) worker.start();
     }
   }

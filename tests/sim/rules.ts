@@ -13,6 +13,8 @@ export interface Surroundings {
   readonly granted: Map<string, number>;
   /** Jobs, by key, whose cancelling was answered. */
   readonly cancelled: Set<string>;
+  /** Whether the store has a blob. */
+  readonly holds: (cid: string) => boolean;
 }
 
 /** A rule: what is wrong, or null. `before` is not at hand any more, but each change has it. */
@@ -250,6 +252,16 @@ export const RULES: Readonly<Record<string, Rule>> = {
       if (before?.answered && (!after.answered || before.error !== after.error)) {
         return `message ${id} was answered twice`;
       }
+    }
+    return null;
+  },
+
+  "blobs that something live names are in the store": (_model, changes, { holds }) => {
+    for (const { id, before, after } of changes.jobs) {
+      if (before === null && !holds(after.cid)) return `job ${id} names ${after.cid}`;
+    }
+    for (const { after: { what, job, detail } } of changes.effects) {
+      if (what === "blob" && !holds(detail)) return `the report of job ${job} names ${detail}`;
     }
     return null;
   },

@@ -26,6 +26,12 @@ export interface ServerOptions {
   readonly onRequest: (delivery: Delivery) => void;
   /** Sees every answer before it leaves. */
   readonly onAnswer: (delivery: Delivery, status: number, body: Uint8Array) => void;
+  /** The server answers from now on. */
+  readonly onReady: () => void;
+  /** The server is about to close in good order. */
+  readonly onClose: () => Promise<void>;
+  /** A process of the server is gone. */
+  readonly onDown: () => void;
   /** Sees what the server logs. */
   readonly onLog: (event: string, fields: Record<string, unknown>) => void;
 }
@@ -110,6 +116,7 @@ export class SimServer {
     try {
       await engine.start();
       life.ready = true;
+      this.options.onReady();
     } catch (error) {
       world.note(`${process.name} does not start: ${messageOf(error)}`);
       process.die("it could not start");
@@ -118,6 +125,7 @@ export class SimServer {
 
   #died(life: Life): void {
     if (this.#life === life) this.#life = null;
+    this.options.onDown();
     const { random } = this.options;
     for (const reply of life.replies) if (random.chance(0.7)) reply(null);
     life.replies.clear();
@@ -135,6 +143,8 @@ export class SimServer {
   async restart(): Promise<void> {
     const life = this.#life;
     if (life === null || !life.ready) return;
+    await this.options.onClose();
+    if (!life.process.alive) return;
     life.ready = false;
     this.options.world.note(`${life.process.name} closes`);
     try {
@@ -173,7 +183,10 @@ export class SimServer {
       signal: delivery.signal,
     });
     this.options.onRequest(delivery);
-    const response = await life.app.fetch(request, { address: "10.0.0.1", unix: false });
+    const response = await life.app.fetch(request, {
+      address: delivery.unix ? null : "10.0.0.1",
+      unix: delivery.unix,
+    });
     const body = new Uint8Array(await response.arrayBuffer());
     if (!life.process.alive) return;
     this.options.onAnswer(delivery, response.status, body);

@@ -22,6 +22,7 @@ import { World } from "./world.ts";
 export const POOLS = {
   lab: { agents: 1, evaluations: 2 },
   gpu: { agents: 0, evaluations: 1 },
+  serve: { agents: 1, evaluations: 1 },
 };
 export const TIMING: Timing = { renew: 10, grace: 50, toleration: 300 };
 /** The first byte of a JSON object: a proxy's page has another. */
@@ -51,7 +52,7 @@ export class Simulation implements AsyncDisposable {
   readonly world = new World();
   readonly random: Random;
   readonly network: Network;
-  readonly blobs = new Blobs();
+  readonly blobs = new Blobs(this.world);
   readonly runs: Runs;
   readonly workers: SimWorker[] = [];
   /** How often each prompt was delivered. */
@@ -62,6 +63,7 @@ export class Simulation implements AsyncDisposable {
     issued: new Set(),
     granted: new Map(),
     cancelled: new Set(),
+    holds: (cid) => this.blobs.holds(cid),
   };
   disk!: Disk;
   server!: SimServer;
@@ -100,6 +102,9 @@ export class Simulation implements AsyncDisposable {
       pools: POOLS,
       onRequest: (delivery) => sim.watch.asked(delivery),
       onAnswer: (delivery, status, body) => sim.watch.answered(delivery, status, body),
+      onReady: () => sim.#inside((worker) => worker.start()),
+      onClose: () => sim.#close(),
+      onDown: () => sim.#inside((worker) => worker.crash("its server is gone")),
       onLog: (event, fields) => {
         if (event === "http.failed" && "stack" in fields) {
           sim.world.broken("no fault of the server's own", String(fields.stack));
@@ -107,6 +112,10 @@ export class Simulation implements AsyncDisposable {
       },
     });
     sim.runs.onEnd = (run) => sim.watch.ended(run);
+    sim.blobs.onGone = (cid) => {
+      if (!sim.model.named.has(cid)) return;
+      sim.world.broken("blobs that something live names are in the store", `${cid} was deleted`);
+    };
     sim.network.onAnswer = (process, call, { status, body }) => {
       if (call !== "heartbeat" || status !== 200 || body[0] !== BRACE) return;
       const said: Record<string, string> = JSON.parse(new TextDecoder().decode(body));
@@ -125,10 +134,25 @@ export class Simulation implements AsyncDisposable {
     return new Machine(this.world, name, rate, START_WALL + this.#rates.between(-1e5, 1e5));
   }
 
-  /** A machine with a worker, which `start` starts. */
+  /** For the worker inside the server, if there is one. */
+  #inside(act: (worker: SimWorker) => void): void {
+    for (const worker of this.workers) if (worker.spec.serve === true) act(worker);
+  }
+
+  /** The server is about to close: the worker inside it ends first. */
+  async #close(): Promise<void> {
+    const living = this.workers.filter(({ spec, alive }) => spec.serve === true && alive);
+    await Promise.all(living.map((worker) => {
+      worker.worker?.drain(5);
+      return worker.ended;
+    }));
+  }
+
+  /** A machine with a worker, which `start` starts; the one inside the server starts with it. */
   addWorker(name: string, spec: Partial<WorkerSpec> = {}): SimWorker {
     const worker = new SimWorker(
-      this.#machine(name),
+      name,
+      spec.serve === true ? this.server.options.machine : this.#machine(name),
       { ...PLAIN, token: name, ...spec },
       {
         random: this.random.fork(),
@@ -137,6 +161,8 @@ export class Simulation implements AsyncDisposable {
         runs: this.runs,
         onLog: (of, event, fields) => {
           if (!FAULTS.has(event)) return;
+          // A spool that fails to forget is no fault of the code: the next process sends the entry again.
+          if (event === "lease.not_cleaned" && of.spoolFails > 0) return;
           const { error } = fields;
           const text = error instanceof Error ? error.stack ?? error.message : String(error);
           this.world.broken("no fault of the worker's own", `${of.name} ${event}: ${text}`);
@@ -150,6 +176,8 @@ export class Simulation implements AsyncDisposable {
         onSpooled: (lease, kept) => this.watch.spooled(lease, kept),
         onEnd: (of, end) => {
           if (end.how !== "refused" || end.error.code === "superseded") return;
+          // Piloop's leave at any page of a proxy.
+          if (of.spec.piloop === true) return;
           this.world.broken(
             "only a worker that was replaced is refused",
             `${of.name}: ${end.error.code}: ${end.error.message}`,
@@ -213,7 +241,7 @@ export class Simulation implements AsyncDisposable {
   async #submit(job: SimJob, options: Partial<Submission>): Promise<void> {
     this.submitting++;
     const bytes = new TextEncoder().encode(JSON.stringify(job));
-    const jobCid = await this.blobs.cas.put(bytes);
+    const jobCid = this.blobs.put(bytes);
     while (true) {
       const done = await this.ask(
         `submits ${job.key}`,

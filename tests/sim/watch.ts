@@ -23,7 +23,9 @@ export class Watch {
   readonly #renewed = new Map<number, number>();
   /** World time at which each lease ended. */
   readonly #ended = new Map<number, number>();
-  /** World time at which each incarnation was last answered, and the machine that it is on. */
+  /** World time at which each request came. */
+  readonly #came = new WeakMap<Delivery, number>();
+  /** World time at which the last request of each incarnation came that was answered, and the machine that it is on. */
   readonly #heard = new Map<string, number>();
   /** Processes that said that they ended. */
   readonly #left = new Set<string>();
@@ -150,6 +152,7 @@ export class Watch {
 
   /** A request comes in. Whoever says that it ended is no living process from then on, whatever the answer is. */
   asked(delivery: Delivery): void {
+    this.#came.set(delivery, this.world.now);
     const incarnation = delivery.headers["sublet-incarnation"];
     if (incarnation !== undefined && parse(delivery).call === "leave") this.#left.add(incarnation);
   }
@@ -161,7 +164,10 @@ export class Watch {
     if (status !== 200 && status !== 204) return;
     const incarnation = delivery.headers["sublet-incarnation"];
     const heard = ["register", "acquire", "heartbeat"].includes(asked.call);
-    if (incarnation !== undefined && heard) this.#heard.set(incarnation, this.world.now);
+    if (incarnation !== undefined && heard) {
+      // A request may wait for the database, during which its sender is silent.
+      this.#heard.set(incarnation, this.#came.get(delivery) ?? this.world.now);
+    }
     const answer = status === 204 ? null : JSON.parse(new TextDecoder().decode(body));
     if (asked.call === "register") {
       for (const { lease } of answer.held) this.#renewed.set(lease, this.world.now);

@@ -8,8 +8,10 @@ import { MemorySpool } from "../../lib/lease/spool_memory.ts";
 import { LeaseWorker } from "../../lib/lease/worker.ts";
 import type { WorkerEnd } from "../../lib/lease/worker_options.ts";
 import { isoTime } from "../../lib/lease/time.ts";
+import type { HostSample } from "../../lib/lease/wire.ts";
 import { type Machine, Process } from "./machine.ts";
 import type { Network } from "./network.ts";
+import { PiloopWorker } from "./piloop.ts";
 import type { Random } from "./random.ts";
 import { Children, type SimJob, SimRunner } from "./runner.ts";
 import type { Run, Runs } from "./runs.ts";
@@ -25,6 +27,10 @@ export interface WorkerSpec {
   /** It says that it takes one lease, and leaves it to the server to see to that. */
   readonly heedless?: boolean;
   readonly orphanExitSeconds: number | null;
+  /** It is the worker inside the server, on its machine and over its Unix socket. */
+  readonly serve?: boolean;
+  /** It is one of piloop's. */
+  readonly piloop?: boolean;
 }
 
 /** What a worker lives in. */
@@ -47,11 +53,13 @@ export class SimWorker {
   readonly spool = new MemorySpool();
   /** Whether the spool's disk is full. */
   diskFull = false;
+  /** Chance that a call of the spool fails: with nothing done, or with everything, and nobody told. */
+  spoolFails = 0;
   /** The file that remembers which processes the server may know. */
   #known: { registered: string | null; tried: readonly string[] } = { registered: null, tried: [] };
   #lives = 0;
   process: Process | null = null;
-  worker: LeaseWorker | null = null;
+  worker: LeaseWorker | PiloopWorker | null = null;
   /** How its last process ended by itself. */
   end: WorkerEnd | null = null;
   /** Chance that a process dies at one call of a port. */
@@ -63,11 +71,14 @@ export class SimWorker {
   registrations = 0;
   #active = new Map<number, Run>();
 
-  constructor(readonly machine: Machine, readonly spec: WorkerSpec, readonly habitat: Habitat) {}
+  #ended: Promise<void> = Promise.resolve();
 
-  get name(): string {
-    return this.machine.name;
-  }
+  constructor(
+    readonly name: string,
+    readonly machine: Machine,
+    readonly spec: WorkerSpec,
+    readonly habitat: Habitat,
+  ) {}
 
   get alive(): boolean {
     return this.process?.alive === true;
@@ -76,29 +87,88 @@ export class SimWorker {
   /** Start a process, unless one lives. */
   start(): void {
     if (this.alive) return;
-    const { random, network, blobs, runs } = this.habitat;
+    const { random } = this.habitat;
     const process = new Process(this.machine, `${this.name}#${++this.#lives}`, random.fork());
-    const { world } = this.machine;
-    const { token, pool, labels, once, heedless = false, orphanExitSeconds } = this.spec;
     const active = new Map<number, Run>();
-    const cas = blobs.for(process);
     this.process = process;
     this.#active = active;
     this.end = null;
     process.fragile = this.fragile;
     process.onDeath = () => {
-      for (const run of active.values()) runs.end(run);
+      for (const run of active.values()) this.habitat.runs.end(run);
       active.clear();
       if (random.chance(this.takesAlong)) this.children.killAll();
     };
+    this.machine.world.note(`${process.name} starts as ${this.spec.token}`);
+    this.worker = this.spec.piloop === true
+      ? this.#makePiloop(process, active)
+      : this.#make(process, active);
+    this.#ended = this.#live(process, active, this.worker.run());
+  }
+
+  /** Resolves when the process that lives ends by itself. */
+  get ended(): Promise<void> {
+    return this.#ended;
+  }
+
+  async #live(process: Process, active: Map<number, Run>, ended: Promise<WorkerEnd>) {
+    const end = await ended;
+    if (!process.alive) return;
+    const { world } = this.machine;
+    world.note(`${process.name} ended: ${end.how}`);
+    this.end = end;
+    process.alive = false;
+    for (const run of active.values()) {
+      world.broken("an ended worker runs nothing", `${process.name} left ${run.key}`);
+    }
+    this.habitat.onEnd(this, end);
+  }
+
+  #runners(process: Process, active: Map<number, Run>): SimRunner[] {
+    const cas = this.habitat.blobs.for(process);
+    return ["agent", "evaluation"].map((kind) =>
+      new SimRunner(kind, process, this.children, cas, this.habitat.runs, active)
+    );
+  }
+
+  #spoolOf(process: Process): Spool {
+    return new SimSpool(this.spool, process, this, this.habitat.onSpooled);
+  }
+
+  #prompt(process: Process, active: Map<number, Run>) {
+    return (lease: number, text: string) =>
+      process.port("prompt", 20, () => {
+        if (!active.has(lease)) return "it does not run here";
+        this.habitat.onPrompt(process.name, this.spec.token, lease, text);
+        return null;
+      });
+  }
+
+  #makePiloop(process: Process, active: Map<number, Run>): PiloopWorker {
+    return new PiloopWorker({
+      http: this.habitat.network.client(process, this.spec.token),
+      process,
+      cas: this.habitat.blobs.for(process),
+      runners: this.#runners(process, active),
+      spool: this.#spoolOf(process),
+      pool: this.spec.pool,
+      sample: () => sampleOf(process),
+      prompt: this.#prompt(process, active),
+      onRegistered: () => this.registrations++,
+    });
+  }
+
+  #make(process: Process, active: Map<number, Run>): LeaseWorker {
+    const { network, blobs } = this.habitat;
+    const { world } = this.machine;
+    const { token, pool, labels, once, heedless = false, orphanExitSeconds, serve } = this.spec;
     const id = process.ids.uuid();
     this.habitat.onStart(this, id);
     const { registered, tried } = this.#known;
     const succeeds = [...(registered === null ? [] : [registered]), ...tried.toReversed()];
     this.#known = { registered, tried: [...tried, id].slice(-15) };
-    const runner = (kind: string) => new SimRunner(kind, process, this.children, cas, runs, active);
-    const worker = new LeaseWorker({
-      client: new (once ? OnceClient : HttpLeaseClient)(network.client(process, token)),
+    return new LeaseWorker({
+      client: new (once ? OnceClient : HttpLeaseClient)(network.client(process, token, serve)),
       clock: process.clock,
       ids: process.ids,
       log: {
@@ -108,17 +178,10 @@ export class SimWorker {
           this.habitat.onLog(this, event, fields);
         },
       },
-      cas,
-      sampleHost: () =>
-        Promise.resolve({
-          at: isoTime(process.clock.now()),
-          cpus: 2,
-          load1: 0,
-          memory_available: 1e9,
-          disk_free: 1e9,
-        }),
-      runners: [runner("agent"), runner("evaluation")],
-      spool: new SimSpool(this.spool, process, () => this.diskFull, this.habitat.onSpooled),
+      cas: blobs.for(process),
+      sampleHost: () => Promise.resolve(sampleOf(process)),
+      runners: this.#runners(process, active),
+      spool: this.#spoolOf(process),
       incarnation: {
         id,
         succeeds,
@@ -132,25 +195,8 @@ export class SimWorker {
       labels,
       once: once && !heedless,
       orphanExitSeconds,
-      prompt: (lease, text) =>
-        process.port("prompt", 20, () => {
-          if (!active.has(lease)) return "it does not run here";
-          this.habitat.onPrompt(process.name, token, lease, text);
-          return null;
-        }),
+      prompt: this.#prompt(process, active),
       onRegistered: () => this.registrations++,
-    });
-    this.worker = worker;
-    world.note(`${process.name} starts as ${token}`);
-    worker.run().then((end) => {
-      if (!process.alive) return;
-      world.note(`${process.name} ended: ${end.how}`);
-      this.end = end;
-      process.alive = false;
-      for (const run of active.values()) {
-        world.broken("an ended worker runs nothing", `${process.name} left ${run.key}`);
-      }
-      this.habitat.onEnd(this, end);
     });
   }
 
@@ -170,6 +216,16 @@ export class SimWorker {
   }
 }
 
+function sampleOf(process: Process): HostSample {
+  return {
+    at: isoTime(process.clock.now()),
+    cpus: 2,
+    load1: 0,
+    memory_available: 1e9,
+    disk_free: 1e9,
+  };
+}
+
 /** Says that its worker takes one lease, whatever that thinks. */
 class OnceClient extends HttpLeaseClient {
   override register(info: WorkerInfo, signal?: AbortSignal): Promise<Registration> {
@@ -177,12 +233,12 @@ class OnceClient extends HttpLeaseClient {
   }
 }
 
-/** A spool on a disk that can be full, of a process that can die. */
+/** A spool on a disk that can be full or fail, of a process that can die. */
 class SimSpool implements Spool {
   constructor(
     private readonly kept: MemorySpool,
     private readonly process: Process,
-    private readonly full: () => boolean,
+    private readonly disk: { readonly diskFull: boolean; readonly spoolFails: number },
     private readonly spooled: (lease: number, kept: boolean) => void,
   ) {}
 
@@ -192,7 +248,7 @@ class SimSpool implements Spool {
 
   keep(worker: string, entry: SpoolEntry): Promise<void> {
     return this.#call("spool keep", () => {
-      if (this.full()) throw new SubletError("unavailable", "no space is left on the device");
+      if (this.disk.diskFull) throw failed("no space is left on the device");
       const job = entry.job as SimJob | null;
       if ("report" in entry.outcome && job?.ends === "well") this.spooled(entry.lease, true);
       return this.kept.keep(worker, entry);
@@ -209,6 +265,20 @@ class SimSpool implements Spool {
   }
 
   #call<T>(what: string, effect: () => Promise<T>): Promise<T> {
-    return this.process.port(what, this.process.random.between(0.5, 40), effect);
+    const { random, machine: { world, name } } = this.process;
+    const fails = this.disk.spoolFails > 0 && random.chance(this.disk.spoolFails);
+    const half = fails && random.chance(0.5);
+    return this.process.port(what, random.between(0.5, 40), async () => {
+      if (fails) world.note(`${name} ${what}: ${half ? "not done" : "done"}, and failed`);
+      // A write that is cut short leaves what was there: a spool writes beside it, and renames.
+      if (half) throw failed("a short write");
+      const value = await effect();
+      if (fails) throw failed("the disk could not sync it");
+      return value;
+    });
   }
+}
+
+function failed(why: string): SubletError {
+  return new SubletError("unavailable", why);
 }
