@@ -11,6 +11,7 @@ import type { Cas } from "./contract.ts";
 import { openDisk } from "./disk.ts";
 import { openHttpCas } from "./http_cas.ts";
 import { openMemory } from "./memory.ts";
+import { openSqliteCas } from "./sqlite.ts";
 
 /** What a provider gets besides its table. */
 export interface CasContext {
@@ -26,10 +27,11 @@ export interface CasContext {
 
 const provider = <T extends string>(name: T) => z.literal(name);
 
-const disk = z.strictObject({
-  provider: provider("disk"),
-  path: z.string({ error: "must be a path" }).min(1, "must be a path").optional(),
-});
+const path = z.string({ error: "must be a path" }).min(1, "must be a path").optional();
+
+const disk = z.strictObject({ provider: provider("disk"), path });
+
+const sqlite = z.strictObject({ provider: provider("sqlite"), path });
 
 const http = z.strictObject({
   provider: provider("http"),
@@ -42,13 +44,16 @@ const http = z.strictObject({
 const memory = z.strictObject({ provider: provider("memory") });
 
 /** The table `[plugins.cas]`, whichever provider it names. */
-export const casTable = z.discriminatedUnion("provider", [disk, http, memory, cachedTable]);
+export const casTable = z.discriminatedUnion("provider", [disk, sqlite, http, memory, cachedTable]);
 
 /** A table that {@linkcode casTable} takes. */
 export type CasTable = z.output<typeof casTable>;
 
-const SCHEMAS = { disk, http, memory, cached: cachedTable } as const;
+const SCHEMAS = { disk, sqlite, http, memory, cached: cachedTable } as const;
 const LOCATION = "plugins.cas";
+
+/** The file of a `sqlite` store, unless its table has another. */
+const SQLITE_FILE = "store.sqlite";
 
 /** `table`, read by its provider's schema. Throws `config`, one line for each mistake. */
 function read(
@@ -92,6 +97,8 @@ export function whereIs(
   switch (found.provider) {
     case "disk":
       return `file://${beneath(home, found.path, "store")}`;
+    case "sqlite":
+      return `sqlite://${beneath(home, found.path, SQLITE_FILE)}`;
     case "http":
       return found.url.replace(/\/+$/, "");
     case "memory":
@@ -116,6 +123,8 @@ export async function openCas(
   switch (found.provider) {
     case "disk":
       return await openDisk({ path: beneath(home, found.path, "store") });
+    case "sqlite":
+      return await openSqliteCas({ path: beneath(home, found.path, SQLITE_FILE) });
     case "http": {
       const client = await context.client(found.url);
       const tmp = context.tmp === undefined ? {} : { tmp: context.tmp };

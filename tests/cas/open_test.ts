@@ -44,14 +44,27 @@ Deno.test("the memory store needs nothing", async () => {
   assert.equal(await cas.has(await cas.put(new Uint8Array(3))), true);
 });
 
+Deno.test("the sqlite store is a file in the home, or where its path says", async () => {
+  await using home = await TempDir.make();
+  for (const table of [{ provider: "sqlite" }, { provider: "sqlite", path: "made/blobs.db" }]) {
+    const cas = await openCas(table, { home: home.path, client: noClient });
+    await cas.put(new Uint8Array(3));
+    await (cas as unknown as AsyncDisposable)[Symbol.asyncDispose]();
+    const path = home.join(table.path ?? "store.sqlite");
+    assert.ok((await Deno.stat(path)).isFile);
+    assert.equal(whereIs(table, home.path), `sqlite://${path}`);
+  }
+});
+
 Deno.test("an unknown provider is refused with those that are known", async () => {
   await assert.rejects(
     openCas({ provider: "dsik" }, { home: "/home/me", client: noClient }),
     (error) =>
       isError(error, "config") &&
-      ["dsik", "disk, http, memory, cached", "Did you mean disk?", "/home/me/config.toml"].every((
-        part,
-      ) => error.message.includes(part)),
+      ["dsik", "disk, sqlite", "Did you mean disk?", "/home/me/config.toml"]
+        .every((
+          part,
+        ) => error.message.includes(part)),
   );
 });
 
