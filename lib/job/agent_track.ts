@@ -183,11 +183,10 @@ export class AgentTrack {
     more: Partial<ConstructorParameters<typeof LiveStream>[0]>,
   ): void {
     const { site, control } = this.#context;
-    const { saved } = control;
-    if (saved === undefined || this.#sync === null) return;
+    if (this.#sync === null) return;
     const stream = new LiveStream({
       cas: site.cas,
-      save: (part) => saved(part),
+      save: async (part) => await control.saved?.(part) ?? false,
       name,
       source,
       hide: this.#hiding.stream,

@@ -147,15 +147,14 @@ function readAlong(
   { site, control, place, everyMs }: RunContext,
   names: readonly string[],
 ): LiveSync | null {
-  const { saved } = control;
-  if (saved === undefined) return null;
+  if (control.saved === undefined) return null;
   const { clock, log, cas } = site;
   const sync = new LiveSync({ clock, log, lease: control.lease, everyMs });
   for (const name of names) {
     sync.add(
       new LiveStream({
         cas,
-        save: (part) => saved(part),
+        save: async (part) => await control.saved?.(part) ?? false,
         name,
         source: logSource(place.root, name),
         hide: null,
