@@ -3,7 +3,7 @@
 import { isAbsolute, join } from "node:path";
 import * as z from "zod";
 import { parseTable } from "../home/config/mod.ts";
-import { type Log, nearest, stderrLog, SubletError, systemClock } from "../home/mod.ts";
+import { type Env, type Log, nearest, stderrLog, SubletError, systemClock } from "../home/mod.ts";
 import type { HttpClient } from "../net/mod.ts";
 import { openCached } from "./cached.ts";
 import { cachedTable, cacheSettings } from "./cached_table.ts";
@@ -12,6 +12,8 @@ import { openDisk } from "./disk.ts";
 import { openHttpCas } from "./http_cas.ts";
 import { openMemory } from "./memory.ts";
 import { openSqliteCas } from "./sqlite.ts";
+import { openBucket } from "./objects_open.ts";
+import { bucketWhere, gcsTable, s3Table } from "./objects_tables.ts";
 
 /** What a provider gets besides its table. */
 export interface CasContext {
@@ -23,6 +25,8 @@ export interface CasContext {
   readonly client: (url: string) => HttpClient | Promise<HttpClient>;
   /** Where failures of what runs in the background go. Default: standard error. */
   readonly log?: Log;
+  /** Where a bucket's credentials and endpoint are looked up. Default: this process's environment. */
+  readonly env?: Env;
 }
 
 const provider = <T extends string>(name: T) => z.literal(name);
@@ -44,12 +48,28 @@ const http = z.strictObject({
 const memory = z.strictObject({ provider: provider("memory") });
 
 /** The table `[plugins.cas]`, whichever provider it names. */
-export const casTable = z.discriminatedUnion("provider", [disk, sqlite, http, memory, cachedTable]);
+export const casTable = z.discriminatedUnion("provider", [
+  disk,
+  sqlite,
+  http,
+  memory,
+  cachedTable,
+  s3Table,
+  gcsTable,
+]);
 
 /** A table that {@linkcode casTable} takes. */
 export type CasTable = z.output<typeof casTable>;
 
-const SCHEMAS = { disk, sqlite, http, memory, cached: cachedTable } as const;
+const SCHEMAS = {
+  disk,
+  sqlite,
+  http,
+  memory,
+  cached: cachedTable,
+  s3: s3Table,
+  gcs: gcsTable,
+} as const;
 const LOCATION = "plugins.cas";
 
 /** The file of a `sqlite` store, unless its table has another. */
@@ -105,6 +125,9 @@ export function whereIs(
       return "memory:";
     case "cached":
       return whereIs(found.remote, home, `${location}.remote`);
+    case "s3":
+    case "gcs":
+      return bucketWhere(found);
   }
 }
 
@@ -137,6 +160,11 @@ export async function openCas(
       const settings = cacheSettings(found, home, whereIs(found.remote, home, nested));
       const remote = await openCas(found.remote, context, nested);
       return await openCached({ ...settings, remote, clock: systemClock, log, upkeep: true });
+    }
+    case "s3":
+    case "gcs": {
+      const { tmp, env } = context;
+      return await openBucket(found, { tmp, env, absolute: (path) => beneath(home, path, "") });
     }
   }
 }
