@@ -36,6 +36,7 @@ export { damagedObject } from "./check_damage.ts";
 export type { CheckOptions, Damage } from "./check_kit.ts";
 export { type DiskOptions, type DiskStore, openDisk } from "./disk.ts";
 export { type HttpCasOptions, openHttpCas } from "./http_cas.ts";
+export { type Fault, inspect, type InspectOptions, isInspectable } from "./inspect.ts";
 export { type CasContext, type CasTable, casTable, openCas, whereIs } from "./open.ts";
 export { CasService, casService, type CasServiceOptions, type Who } from "./http_service.ts";
 export type { ServiceLimits } from "./http_limits.ts";

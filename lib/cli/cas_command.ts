@@ -1,9 +1,9 @@
 /** @module `sublet cas serve | put | get | check | status`. */
 
 import type { Command } from "@commander-js/extra-typings";
-import { EXIT, SubletError } from "../home/mod.ts";
 import type { Upkeep } from "../cas/mod.ts";
-import { Finished } from "./finished.ts";
+import { SubletError } from "../home/mod.ts";
+import { addCheck } from "./cas_check.ts";
 import { Output, size } from "./output.ts";
 
 /** Add the commands. */
@@ -86,47 +86,6 @@ async function openStore() {
   return await (await import("./home_cas.ts")).openHomeCas();
 }
 
-/** The store's own upkeep. */
-function upkeepOf(store: object): Upkeep {
-  if ("usage" in store && "list" in store && "integrity" in store) return store as Upkeep;
-  throw new SubletError(
-    "invalid_request",
-    "this store is elsewhere, so it cannot be counted or checked from here: run the command on the machine that holds it",
-  );
-}
-
-function addCheck(cas: Command): void {
-  cas.command("check")
-    .description(
-      "Read and hash every blob, or those named. Exit code 9 when one is damaged or missing.",
-    )
-    .argument("[cid...]", "the blobs to check (default: all)")
-    .option("--json", "print one JSON document")
-    .action(async (cids, options) => {
-      const output = new Output(options);
-      await using home = await openStore();
-      const { parseCid } = await import("../cas/mod.ts");
-      const upkeep = upkeepOf(home.cas);
-      const found = { ok: 0, missing: [] as string[], corrupt: [] as string[] };
-      const judge = async (cid: ReturnType<typeof parseCid>) => {
-        const integrity = await upkeep.integrity(cid);
-        if (integrity === "ok") found.ok++;
-        else found[integrity].push(cid);
-      };
-      if (cids.length > 0) { for (const text of cids) await judge(parseCid(text)); }
-      else for await (const cid of upkeep.list()) await judge(cid);
-      if (output.json) output.document(found);
-      else {
-        for (const cid of found.corrupt) output.line(`corrupt\t${cid}`);
-        for (const cid of found.missing) output.line(`missing\t${cid}`);
-        output.note(
-          `${found.ok} ok, ${found.corrupt.length} corrupt, ${found.missing.length} missing`,
-        );
-      }
-      if (found.corrupt.length + found.missing.length > 0) throw new Finished(EXIT.integrity);
-    });
-}
-
 function addStatus(cas: Command): void {
   cas.command("status")
     .description("Where the store is, and how much it holds.")
@@ -134,13 +93,15 @@ function addStatus(cas: Command): void {
     .action(async (options) => {
       const output = new Output(options);
       await using home = await openStore();
-      const counts = "usage" in home.cas ? await upkeepOf(home.cas).usage() : null;
+      const upkeep: Partial<Upkeep> = home.cas as Partial<Upkeep>;
+      const counts = await upkeep.usage?.() ?? null;
       if (output.json) {
         return output.document({
           provider: home.provider,
           where: home.where,
           blobs: counts?.blobs ?? null,
           bytes: counts?.bytes ?? null,
+          tiers: counts?.tiers ?? null,
         });
       }
       output.table([], [
@@ -149,6 +110,10 @@ function addStatus(cas: Command): void {
         ...(counts === null
           ? []
           : [["blobs", String(counts.blobs)], ["stored", size(counts.bytes)]]),
+        ...(counts?.tiers === undefined ? [] : [
+          ["here", String(counts.tiers.local)],
+          ["on the remote", String(counts.tiers.remote)],
+        ]),
       ]);
     });
 }

@@ -11,6 +11,8 @@ export interface HomeCas extends AsyncDisposable {
   readonly provider: string;
   /** One spelling of where its blobs are. */
   readonly where: string;
+  /** The home's database file, which may not be there. */
+  readonly database: string;
 }
 
 /** Open the store that a home's `[plugins.cas]` names. An `http` store is dialed with this machine's credential. */
@@ -39,6 +41,7 @@ export async function openHomeCas(
     cas,
     provider: table.provider,
     where,
+    database: paths.db,
     async [Symbol.asyncDispose]() {
       if (Symbol.asyncDispose in cas) {
         await (cas as unknown as AsyncDisposable)[Symbol.asyncDispose]();
