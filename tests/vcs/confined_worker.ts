@@ -32,9 +32,19 @@ async function work(home: string, store: string, revision: string, blob: string)
   const ask = () => Promise.resolve([parseCid(blob)]);
   await replica.checkout(revision, `${home}/runs/1/worktree`, { cas, ask });
   const text = await Deno.readTextFile(`${home}/runs/1/worktree/a.txt`);
-  await replica.discard(`${home}/runs/1/worktree`);
+  const path = `${home}/runs/1/worktree`;
+  await Deno.writeTextFile(`${path}/new.txt`, "new\n");
+  await Deno.mkdir(`${path}/inner/.git/refs`, { recursive: true });
+  await Deno.mkdir(`${path}/inner/.git/objects`);
+  await Deno.writeTextFile(`${path}/inner/.git/HEAD`, "ref: refs/heads/main\n");
+  await Deno.writeTextFile(`${path}/inner/x`, "x\n", { mode: 0o200 });
+  const changed = await replica.changed(path, revision);
+  const captured = await replica.capture(cas, path, revision);
+  await replica.discard(path);
   const run = await Deno.permissions.query({ name: "run" });
-  self.postMessage({ done: { text, mayRun: run.state === "granted" } });
+  const { work, leftOut, notes } = captured;
+  const mayRun = run.state === "granted";
+  self.postMessage({ done: { text, mayRun, changed, work, leftOut, notes } });
 }
 
 self.onmessage = ({ data }) => {
