@@ -41,6 +41,8 @@ export class AgentRun {
   #state: AgentState;
   /** No prompt is taken any more. */
   #closed = false;
+  /** Prompts that are being written down. */
+  readonly #adding = new Set<Promise<void>>();
   #faults = 0;
 
   private constructor(context: AgentContext, begun: Begun, state: AgentState) {
@@ -72,8 +74,13 @@ export class AgentRun {
   async prompt(prompt: Prompt): Promise<string | null> {
     if (this.#closed) return OVER;
     if (this.#begun.spec.resume_args.length === 0) return TAKES_NONE;
-    await this.#context.messages.add(prompt);
-    // It ended while the prompt was written down: it counts as unread in the report, or is in it already.
+    const adding = this.#context.messages.add(prompt);
+    this.#adding.add(adding);
+    try {
+      await adding;
+    } finally {
+      this.#adding.delete(adding);
+    }
     return null;
   }
 
@@ -161,7 +168,12 @@ export class AgentRun {
     const { site, control, place, messages } = this.#context;
     const { spec, given } = this.#begun;
     const { turn, process, deadline } = this.#state;
-    if (messages.ids().unread.length === 0 || control.stop.aborted) return null;
+    while (this.#adding.size > 0) await Promise.allSettled(this.#adding);
+    if (messages.ids().unread.length === 0 || control.stop.aborted) {
+      // At once: what comes from here on is told that it is too late.
+      this.#closed = true;
+      return null;
+    }
     const exit = await site.processes.wait(process);
     if ((exit.code ?? await place.exitCode(turn)) !== 0 || site.clock.now() >= deadline) {
       return null;
