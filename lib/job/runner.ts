@@ -48,7 +48,7 @@ export interface JobControl {
  */
 export type Outcome =
   | { readonly report: Report }
-  | { readonly lost: string }
+  | { readonly lost: string; readonly hostFault?: boolean }
   | { readonly stale: true }
   | { readonly left: true };
 

@@ -8,7 +8,10 @@ import { memberOf, type WorkerRow } from "./members.ts";
 /** The longest that a queued lease is made to wait after a start, whatever the wall clock says. */
 const LONGEST_WAIT_MS = 450_000;
 
-/** How far the ids of leases jump ahead at a start, at most. */
+/** Ids of leases begin at every start at this many for each millisecond since 2026: more than can be given out. */
+const IDS_PER_MS = 64;
+const EPOCH_MS = 1_767_225_600_000;
+/** How far they jump ahead at most when the wall clock was set back. */
 const JUMP = 2 ** 30;
 
 /** Fill memory: workers, live leases, what waits, unread messages. */
@@ -88,8 +91,9 @@ async function adoptMail(core: Core, tx: Tx): Promise<void> {
 }
 
 /**
- * A fencing id must never come back, and a database that was restored from a backup knows nothing of those that were
- * given out since. So every start leaves a gap of a size that no other start has, but before the very first lease.
+ * A fencing id must never come back and only grow, and a database that was restored from a backup knows nothing of those
+ * that were given out since. So they go on from the time of the start. Where that is behind the newest, since somebody
+ * set the clock back, every start leaves a gap of a size that no other start has. The very first lease is 1.
  */
 async function adoptIds(core: Core, tx: Tx): Promise<void> {
   const row = await tx.get<Row & { newest: number; used: number }>(
@@ -98,5 +102,8 @@ async function adoptIds(core: Core, tx: Tx): Promise<void> {
          AS used`,
   );
   if (row === null || row.used === 0) return;
-  core.newestLease = row.newest + Math.floor(core.ids.random() * JUMP);
+  const byTime = Math.floor((core.wall() - EPOCH_MS) * IDS_PER_MS);
+  core.newestLease = byTime > row.newest
+    ? byTime
+    : row.newest + Math.floor(core.ids.random() * JUMP);
 }

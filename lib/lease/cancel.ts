@@ -77,9 +77,12 @@ export async function retryJob(core: Core, tx: Tx, job: number): Promise<number>
   if (other !== null) {
     throw new SubletError("conflict", `job ${other.id} does the same as job ${job}, and is open`);
   }
-  await tx.run("UPDATE jobs SET state = 'open', reason = NULL, ended_at = NULL WHERE id = ?", [
-    job,
-  ]);
+  await tx.run(
+    "UPDATE jobs SET state = 'open', reason = NULL, ended_at = NULL, host_faults = 0 WHERE id = ?",
+    [
+      job,
+    ],
+  );
   const next = await queueLease(core, tx, {
     job,
     attempt: 1,

@@ -50,7 +50,8 @@ export interface LeaseClient {
     signal?: AbortSignal,
   ): Promise<Map<number, Answer>>;
   report(lease: number, requestId: string, report: Report, signal?: AbortSignal): Promise<void>;
-  lost(lease: number, reason: string, signal?: AbortSignal): Promise<void>;
+  /** `hostFault`: for a fault of this machine, which is none of the job's attempts. */
+  lost(lease: number, reason: string, signal?: AbortSignal, hostFault?: boolean): Promise<void>;
   /** This process has ended: its name is free. A server that has no such call answers anything. */
   leave?(signal?: AbortSignal): Promise<void>;
   /** A long-poll of at most `wait` seconds for the messages after `after`. */

@@ -15,14 +15,16 @@ const LONGEST_MS = 300_000;
 /** Delay before the first retry of a job that its worker gave up: nothing has passed yet. */
 const FIRST_RETRY_MS = 1000;
 
-/** Who says that a lease is lost. */
-export type LostBy = "silence" | "worker";
+/** Who says that a lease is lost: the server, its worker, or its worker for a fault of its machine. */
+export type LostBy = "silence" | "worker" | "machine";
+/** How many faults of machines are none of a job's attempts: it may be the job that fills their disks. */
+export const MAX_HOST_FAULTS = 10;
 
 /** Milliseconds until a job that lost its attempt number `attempt` may be taken again, with jitter. */
 export function retryDelay(attempt: number, by: LostBy, ids: Ids): number {
   const base = attempt > 1
     ? Math.min(SECOND_RETRY_MS * GROWTH ** (attempt - 2), LONGEST_MS)
-    : by === "worker"
+    : by !== "silence"
     ? FIRST_RETRY_MS
     : 0;
   return base * (0.5 + ids.random());
@@ -42,26 +44,31 @@ export async function loseLease(
     job: lease.job_id,
     lease: lease.id,
     worker: lease.worker,
-    fields: { attempt: lease.attempt, reason },
+    fields: { attempt: lease.attempt, reason, ...(by === "machine" ? { host_fault: true } : {}) },
   });
   if (lease.revoked_at !== null) {
     return await endJob(core, tx, lease, "cancelled", lease.reason ?? reason);
   }
   const kind = core.kinds.get(lease.kind);
-  const isLast = lease.attempt >= lease.max_attempts ||
+  const excused = by === "machine" && lease.host_faults < MAX_HOST_FAULTS;
+  const isLast = !excused && lease.attempt >= lease.max_attempts ||
     await kind?.mayRepeat?.(tx, refOf(lease)) === false;
   if (isLast) {
     const times = lease.attempt === 1 ? "once" : `${lease.attempt} times`;
     return await endJob(core, tx, lease, "dead", `lost ${times}, the last time because ${reason}`);
   }
+  const faults = lease.host_faults + 1;
+  if (excused) {
+    await tx.run("UPDATE jobs SET host_faults = ? WHERE id = ?", [faults, lease.job_id]);
+  }
   await queueLease(core, tx, {
     job: lease.job_id,
-    attempt: lease.attempt + 1,
+    attempt: excused ? lease.attempt : lease.attempt + 1,
     slots: lease.slots,
     lane: lease.lane,
     campaign: lease.campaign,
     priority: lease.priority,
-    delayMs: retryDelay(lease.attempt, by, core.ids),
+    delayMs: retryDelay(excused ? faults : lease.attempt, by, core.ids),
   });
   await kind?.lost(tx, refOf(lease), reason);
 }

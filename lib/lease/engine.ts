@@ -143,8 +143,13 @@ export class LeaseEngine {
     return report(this.#core, caller, lease, requestId, body);
   }
 
-  lost(caller: WorkerCaller, lease: number, reason: string): Promise<void> {
-    return lost(this.#core, caller, lease, reason);
+  lost(
+    caller: WorkerCaller,
+    lease: number,
+    reason: string,
+    by: "worker" | "machine" = "worker",
+  ): Promise<void> {
+    return lost(this.#core, caller, lease, reason, by);
   }
 
   /** A long-poll of at most `wait` seconds; none when it ran out, the caller left, or the engine closes. */

@@ -24,13 +24,14 @@ export type LeaseRow = Row & {
   kind: string;
   key: string;
   max_attempts: number;
+  host_faults: number;
   reason: string | null;
   newest: number;
 };
 
 const LEASE = `
   SELECT l.id, l.job_id, l.state, l.attempt, l.slots, l.lane, l.campaign, l.priority, l.worker, l.incarnation,
-    l.report_request, l.receipt, l.revoked_at, j.kind, j.key, j.max_attempts, j.reason,
+    l.report_request, l.receipt, l.revoked_at, j.kind, j.key, j.max_attempts, j.host_faults, j.reason,
     (SELECT max(n.id) FROM leases n WHERE n.job_id = l.job_id) AS newest
   FROM leases l JOIN jobs j ON j.id = l.job_id`;
 const BY_ID = `${LEASE} WHERE l.id = ?`;

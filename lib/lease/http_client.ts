@@ -11,6 +11,7 @@ import {
   type Answer,
   answers,
   type Grant,
+  HOST_FAULT_HEADER,
   type HostSample,
   INCARNATION_HEADER,
   MAX_HAVE,
@@ -101,8 +102,14 @@ export class HttpLeaseClient implements LeaseClient {
     });
   }
 
-  async lost(lease: number, reason: string, signal?: AbortSignal): Promise<void> {
-    await this.#done("lost", { lease, reason }, { signal });
+  async lost(
+    lease: number,
+    reason: string,
+    signal?: AbortSignal,
+    hostFault = false,
+  ): Promise<void> {
+    const headers: Record<string, string> = hostFault ? { [HOST_FAULT_HEADER]: "1" } : {};
+    await this.#done("lost", { lease, reason }, { signal, headers });
   }
 
   async leave(signal?: AbortSignal): Promise<void> {

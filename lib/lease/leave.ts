@@ -20,12 +20,18 @@ export async function leave(core: Core, caller: WorkerCaller): Promise<void> {
   member.left = true;
   core.offers.forget(member);
   member.poll?.("nothing");
-  await core.db.write((tx) =>
-    record(tx, core.wall(), {
+  await core.db.write(async (tx) => {
+    const at = core.wall();
+    await tx.run("UPDATE lease_workers SET left_at = ? WHERE name = ? AND incarnation = ?", [
+      at,
+      member.name,
+      caller.incarnation,
+    ]);
+    await record(tx, at, {
       event: "left",
       worker: member.name,
       fields: { pool: member.profile.pool, leases: [...member.live.keys()] },
-    })
-  );
+    });
+  });
   core.log.event("worker.left", { worker: member.name, pool: member.profile.pool });
 }

@@ -27,6 +27,7 @@ export type WorkerRow = Row & {
   paused_at: number | null;
   standing_reason: string | null;
   drain_by: number | null;
+  left_at: number | null;
 };
 
 const texts = z.array(z.string());
@@ -64,6 +65,7 @@ export function memberOf(core: Core, row: WorkerRow, heard: number): Member {
   member.pausedAt = row.paused_at;
   member.standingReason = row.standing_reason ?? null;
   member.drainBy = row.drain_by ?? null;
+  member.left = row.left_at !== null;
   member.noLease = row.no_lease as WhyNoLease | null;
   return member;
 }

@@ -182,6 +182,7 @@ function rowOf(
     paused_at: old?.paused_at ?? null,
     standing_reason: old?.standing_reason ?? null,
     drain_by: old?.drain_by ?? null,
+    left_at: null,
   };
 }
 

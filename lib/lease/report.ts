@@ -87,17 +87,18 @@ async function refused(tx: Tx, caller: WorkerCaller, lease: number): Promise<Sub
   return staleLease(lease, fault(await leaseById(tx, lease), caller) ?? "it changed meanwhile");
 }
 
-/** The caller cannot find the job on `lease` again. Throws `stale_lease`. */
+/** The caller cannot do the job on `lease`; `by` says whether for a fault of its machine. Throws `stale_lease`. */
 export async function lost(
   core: Core,
   caller: WorkerCaller,
   lease: number,
   reason: string,
+  by: "worker" | "machine" = "worker",
 ): Promise<void> {
   core.checkOpen();
   await core.db.write(async (tx) => {
     const row = await fenced(tx, caller, lease);
-    await loseLease(core, tx, row, "worker", plain(reason) || "its worker lost it");
+    await loseLease(core, tx, row, by, plain(reason) || "its worker lost it");
   });
 }
 

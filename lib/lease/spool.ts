@@ -8,7 +8,9 @@ import { SubletError, unsafeReason } from "../home/mod.ts";
 import type { Report } from "../job/mod.ts";
 
 /** What a lease came to. */
-export type SpooledOutcome = { readonly report: Report } | { readonly lost: string };
+export type SpooledOutcome =
+  | { readonly report: Report }
+  | { readonly lost: string; readonly hostFault?: boolean };
 
 /** One finished lease. */
 export interface SpoolEntry {
@@ -40,6 +42,7 @@ const spooled = z.object({
   request_id: z.string().min(1),
   report: z.looseObject({ kind: z.string() }).optional(),
   lost: z.string().optional(),
+  host_fault: z.boolean().optional(),
   job: z.unknown(),
 }).refine((entry) => (entry.report === undefined) !== (entry.lost === undefined), {
   error: "needs either report or lost",
@@ -47,8 +50,11 @@ const spooled = z.object({
 
 /** An entry as bytes. */
 export function encodeSpooled(entry: SpoolEntry): Uint8Array {
+  const { requestId, outcome, job } = entry;
+  const fault = "lost" in outcome && outcome.hostFault === true ? { host_fault: true } : {};
+  const what = "lost" in outcome ? { lost: outcome.lost, ...fault } : outcome;
   return new TextEncoder().encode(
-    JSON.stringify({ request_id: entry.requestId, ...entry.outcome, job: entry.job ?? null }),
+    JSON.stringify({ request_id: requestId, ...what, job: job ?? null }),
   );
 }
 
@@ -70,8 +76,9 @@ export function decodeSpooled(lease: number, bytes: Uint8Array): SpoolEntry {
       `the spooled report of lease ${lease} is none: ${first?.path.join(".")} ${first?.message}`,
     );
   }
-  const { request_id: requestId, report, lost, job } = parsed.data;
-  const outcome = report === undefined ? { lost: lost ?? "" } : { report };
+  const { request_id: requestId, report, lost, host_fault, job } = parsed.data;
+  const fault = host_fault === true ? { hostFault: true } : {};
+  const outcome = report === undefined ? { lost: lost ?? "", ...fault } : { report };
   return { lease, requestId, outcome, job: job ?? null };
 }
 

@@ -148,3 +148,5 @@ export const INCARNATION_HEADER = "sublet-incarnation";
 export const SUCCEEDS_HEADER = "sublet-succeeds";
 /** Header `1` of `register`: this worker takes exactly one lease, which the server enforces. Ours. */
 export const ONCE_HEADER = "sublet-once";
+/** Header `1` of `lost`: the worker's machine is at fault, so that it is none of the job's attempts. Ours. */
+export const HOST_FAULT_HEADER = "sublet-host-fault";

@@ -57,7 +57,8 @@ async function perform(
     core.log.event("lease.failed", { lease: held.lease, error });
     if (isHostFault(error)) {
       core.host.faulted(error);
-      return { outcome: { lost: `its worker's machine failed: ${messageOf(error)}` }, job };
+      const lost = `its worker's machine failed: ${messageOf(error)}`;
+      return { outcome: { lost, hostFault: true }, job };
     }
     return { outcome: { lost: messageOf(error) }, job };
   }

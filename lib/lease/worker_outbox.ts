@@ -132,7 +132,7 @@ export class Outbox {
       await core.call(what, seconds, (signal) => {
         return "report" in outcome
           ? core.client.report(lease, requestId, outcome.report, signal)
-          : core.client.lost(lease, outcome.lost, signal);
+          : core.client.lost(lease, outcome.lost, signal, outcome.hostFault);
       }, this.#sends.signal);
       core.log.event(`${what}.accepted`, { lease });
       return "settled";

@@ -14,6 +14,7 @@ const FILES: readonly string[] = [
   "0006_worker_standing.sql",
   "0007_evaluation_dedup.sql",
   "0008_agents.sql",
+  "0009_lease_faults.sql",
 ];
 
 /** One migration: its number counts from 1. */

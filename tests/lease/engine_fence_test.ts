@@ -355,6 +355,35 @@ Deno.test("a job that is lost as often as it may be is dead with its reason, and
   ]);
 });
 
+Deno.test("a fault of a worker's machine is none of a job's attempts, ten times", async () => {
+  await using rig = await Rig.make();
+  const { job } = await rig.submit({ maxAttempts: 2 });
+  const worker = await rig.joined("w");
+  const waits: number[] = [];
+  const taken = async () => {
+    const from = rig.clock.monotonic();
+    while (typeof await worker.acquire() === "string") await worker.live(10);
+    waits.push(rig.clock.monotonic() - from);
+    return (await rig.engine.showJob(job)).lease;
+  };
+  for (let fault = 1; fault <= 10; fault++) {
+    await worker.faulted(await taken());
+    const { state, attempts } = await rig.engine.showJob(job);
+    assert.deepEqual([state, attempts], ["open", 0]);
+  }
+  assert.ok(
+    (waits.at(-1) ?? 0) >= 150_000,
+    "each waits longer than the one before, as lost ones do",
+  );
+  await worker.faulted(await taken());
+  assert.equal((await rig.engine.showJob(job)).attempts, 1);
+  await worker.faulted(await taken());
+  assert.equal((await rig.engine.showJob(job)).state, "dead");
+  await rig.engine.retryJob(job);
+  await worker.faulted(await taken());
+  assert.equal((await rig.engine.showJob(job)).attempts, 0);
+});
+
 Deno.test("retry of a job whose twin is open is a conflict, and of no job at all is not found", async () => {
   await using rig = await Rig.make();
   const { job } = await rig.submit({ key: "same" });

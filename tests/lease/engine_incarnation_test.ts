@@ -217,6 +217,21 @@ Deno.test("a process that says that it ended is gone, gets nothing more, and its
   assert.equal(left.length, 2);
 });
 
+Deno.test("a process that ended is gone after a restart of the server too, and its name free at once", async () => {
+  await using rig = await Rig.make();
+  const first = await rig.joined("w");
+  await rig.engine.leave(first.caller);
+  await rig.restart(false);
+  assert.equal(rig.engine.listWorkers()[0]?.no_lease, "gone");
+  await rig.submit();
+  assert.equal(await first.acquire(), "draining");
+  const second = rig.worker("w", { incarnation: "w-2" });
+  await second.register();
+  await second.take();
+  await rig.restart(false);
+  assert.equal(rig.engine.listWorkers()[0]?.no_lease, null);
+});
+
 Deno.test("what a process left held goes to its successor on its home, and to nobody else before it expires", async () => {
   await using rig = await Rig.make();
   const { job } = await rig.submit();

@@ -273,6 +273,11 @@ export class FakeWorker {
     return this.rig.engine.lost(this.caller, lease, reason);
   }
 
+  /** Its machine failed. */
+  faulted(lease: number, reason = "its disk is full"): Promise<void> {
+    return this.rig.engine.lost(this.caller, lease, reason, "machine");
+  }
+
   messages(after = 0, wait = 25, signal?: AbortSignal) {
     return this.rig.engine.messages(this.caller, after, wait, signal);
   }

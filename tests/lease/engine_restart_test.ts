@@ -82,6 +82,34 @@ Deno.test("ids of leases, jobs and messages grow for ever, whatever is deleted",
   assert.ok((after?.id ?? 0) > (message?.id ?? Infinity));
 });
 
+Deno.test("ids of leases grow over starts and restores", async () => {
+  await using rig = await Rig.make();
+  rig.clock.jumpWall(100_000_000_000);
+  const given: number[] = [];
+  const next = async () => {
+    const { job, lease } = await rig.submit();
+    given.push(lease);
+    await rig.engine.cancelJob(job, "no");
+  };
+  const forget = (after: number) =>
+    rig.db.write((tx) => tx.run("DELETE FROM leases WHERE id > ?", [after]));
+  await next();
+  for (let start = 0; start < 20; start++) {
+    // A backup of the first moment, with nothing of what came since.
+    if (start % 3 === 2) await forget(given[0] ?? 0);
+    await rig.restart(false);
+    await rig.clock.advance(50);
+    for (let more = 0; more < 3; more++) await next();
+  }
+  assert.deepEqual(given, [...new Set(given)].sort((a, b) => a - b));
+  assert.ok((given.at(-1) ?? Infinity) < Number.MAX_SAFE_INTEGER / 100);
+  // Nor do they come back when the clock was set back.
+  rig.clock.jumpWall(-86_400_000);
+  await rig.restart(false);
+  await next();
+  assert.ok((given.at(-1) ?? 0) > (given.at(-2) ?? Infinity));
+});
+
 Deno.test("two engines on one database, the older not closed: what the older answers is still fenced", async () => {
   await using rig = await Rig.make();
   await rig.submit();

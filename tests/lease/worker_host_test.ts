@@ -83,6 +83,7 @@ Deno.test("a fault of the machine gives the job back, and each in a row makes th
   assert.ok(second - first >= 30_000 && second - first <= 40_000, String(at));
   assert.ok(third - second >= 60_000 && third - second <= 70_000, String(at));
   assert.match(String(bench.server.of("lost")[0]?.["reason"]), /machine failed: No space left/);
+  assert.ok(bench.server.of("lost").every(({ hostFault }) => hostFault === true));
   assert.equal(bench.logged("worker.host_fault").length, 4);
   await started.close(bench);
 });
@@ -105,6 +106,19 @@ Deno.test("after a fault no job is asked for while the home takes no file", asyn
   await bench.clock.advance(620_000);
   assert.equal(runs, 2);
   await started.close(bench);
+});
+
+Deno.test("a fault of the machine is still said to be one by the next process", async () => {
+  const bench = new Bench();
+  bench.runner.run = () => Promise.reject(FULL);
+  bench.server.on["lost"] = () => Promise.reject(new SubletError("unreachable", "nobody"));
+  bench.server.queue.push(await bench.grant(1));
+  await (await bench.start()).close(bench);
+  bench.server.on = {};
+  const calls = bench.server.of("lost").length;
+  const next = await bench.start();
+  assert.deepEqual(bench.server.of("lost").slice(calls).map(({ hostFault }) => hostFault), [true]);
+  await next.close(bench);
 });
 
 Deno.test("a fault of the job's own makes the worker wait for nothing", async () => {

@@ -130,12 +130,16 @@ Deno.test("started, lost and queued send what they know, and take 204", async ()
   await using pair = new Pair();
   await pair.client.started(5, { pgid: 7, start_time: null }, null);
   await pair.client.lost(5, "its disk died");
+  await pair.client.lost(5, "its disk is full", undefined, true);
   await pair.client.queued(8, null);
   assert.deepEqual(pair.server.seen.map(({ call, body }) => [call, body]), [
     ["started", { lease: 5, handle: { pgid: 7, start_time: null }, session_id: null }],
     ["lost", { lease: 5, reason: "its disk died" }],
+    ["lost", { lease: 5, reason: "its disk is full" }],
     ["queued", { message: 8, error: null }],
   ]);
+  const faults = pair.server.seen.map(({ headers }) => headers.get("sublet-host-fault"));
+  assert.deepEqual(faults, [null, null, "1", null]);
 });
 
 Deno.test("a report goes out whole, and its receipt is an object", async () => {

@@ -95,8 +95,14 @@ export class FakeServer implements LeaseClient {
     return this.#call("report", { lease, requestId, report }, () => {});
   }
 
-  lost(lease: number, reason: string): Promise<void> {
-    return this.#call("lost", { lease, reason }, () => {});
+  lost(
+    lease: number,
+    reason: string,
+    _signal?: AbortSignal,
+    hostFault?: boolean,
+  ): Promise<void> {
+    const args = { lease, reason, ...(hostFault === true ? { hostFault } : {}) };
+    return this.#call("lost", args, () => {});
   }
 
   messages(after: number, wait: number, signal?: AbortSignal): Promise<readonly Message[]> {
