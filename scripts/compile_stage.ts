@@ -4,10 +4,11 @@
  */
 
 /** The modules that a process or a thread starts with. */
-const ENTRIES = ["main.ts", "lib/lease/machine/worker_entry.ts"];
+const ENTRIES = ["main.ts", "lib/lease/machine/worker_entry.ts", "lib/cas/hash_worker.ts"];
 /** What modules load by URL at run time: as it stands in the sources, and from the stage's root, where the shared modules are. */
 const LOADED_BY_URL: readonly (readonly [string, string])[] = [
   ['"./worker_entry.ts"', '"./lib/lease/machine/worker_entry.js"'],
+  ['"./hash_worker.ts"', '"./lib/cas/hash_worker.js"'],
   ["`./migrations/${name}`", "`./lib/store/migrations/${name}`"],
 ];
 /** Files that are read by URL. */
@@ -19,7 +20,11 @@ const NODE_TIMERS =
   `import { clearImmediate, clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";\n`;
 
 /** Paths, from the stage, of what `deno compile` does not find by itself. */
-export const INCLUDES = ["lib/store/migrations", "lib/lease/machine/worker_entry.js"];
+export const INCLUDES = [
+  "lib/store/migrations",
+  "lib/lease/machine/worker_entry.js",
+  "lib/cas/hash_worker.js",
+];
 /** Path, from the stage, of the main module. */
 export const MAIN = "main.js";
 

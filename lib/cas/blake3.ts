@@ -75,6 +75,11 @@ function reduce(kernel: Kernel, count: number, root: boolean): void {
 export interface Hasher {
   /** Take the next bytes. They are read before it returns. */
   update(bytes: Uint8Array): void;
+  /**
+   * Take the next pieces by their values, 32 bytes each: see {@linkcode pieceValue}. Only whole pieces came so far, and
+   * more bytes follow.
+   */
+  take(values: Uint8Array): void;
   /** The 32-byte digest of the bytes so far. More may follow. */
   digest(): Uint8Array<ArrayBuffer>;
 }
@@ -124,10 +129,14 @@ class StreamHasher implements Hasher {
     return memory.slice(VALUES, VALUES + VALUE);
   }
 
-  /** Take the next piece by its value; only pieces came so far. */
-  take(value: Uint8Array): void {
-    this.#kernel.memory.set(value, VALUES);
-    this.#stackValue();
+  take(values: Uint8Array): void {
+    if (this.#held === PIECE) this.#push(this.#pending);
+    else if (this.#held > 0) throw new Error("a piece is taken within another");
+    this.#held = 0;
+    for (let at = 0; at < values.length; at += VALUE) {
+      this.#kernel.memory.set(values.subarray(at, at + VALUE), VALUES);
+      this.#stackValue();
+    }
   }
 
   #push(piece: Uint8Array): void {
@@ -193,7 +202,7 @@ export function pieceValue(piece: Uint8Array, index: number): Uint8Array<ArrayBu
  */
 export function joinPieces(values: Uint8Array, last: Uint8Array): Uint8Array<ArrayBuffer> {
   const hasher = new StreamHasher();
-  for (let at = 0; at < values.length; at += VALUE) hasher.take(values.subarray(at, at + VALUE));
+  hasher.take(values);
   hasher.update(last);
   return hasher.digest();
 }

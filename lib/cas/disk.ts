@@ -8,7 +8,8 @@
 import { isError } from "../home/mod.ts";
 import { blake3 } from "./blake3.ts";
 import { CheckedObjects } from "./checked_objects.ts";
-import { cidOf, nameToCid, objectName } from "./cid.ts";
+import { CopySource } from "./copy_file.ts";
+import { cidOf, cidOfDigest, nameToCid, objectName } from "./cid.ts";
 import type {
   BlobBody,
   Cas,
@@ -56,6 +57,7 @@ export interface DiskOptions {
 }
 
 class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, Adopting {
+  readonly #root: string;
   readonly #objects: string;
   readonly #temporary: string;
   readonly #names: SharedSync;
@@ -67,6 +69,7 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, 
   readonly #intake: IntakeStore;
 
   constructor(root: string) {
+    this.#root = root;
     this.#objects = `${root}/blake3`;
     this.#temporary = `${root}/tmp`;
     this.#names = new SharedSync(this.#objects);
@@ -169,9 +172,18 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, 
   }
 
   async putFile(path: string): Promise<Cid> {
+    using source = CopySource.open(path);
+    if (source.isLarge && source.isDense) return await this.#copyFile(source);
     await using intake = new Intake(this.#intake, {});
     await readThrough(path, (bytes) => intake.write(bytes));
     return await intake.finish();
+  }
+
+  async #copyFile(source: CopySource): Promise<Cid> {
+    await using file = TempFile.create(this.#temporary);
+    const cid = cidOfDigest(await source.copy(file));
+    await this.#publishLarge(cid, file, source.info.size);
+    return cid;
   }
 
   /** The checked bytes of a blob whose object is small, its open object otherwise, or null when there is none. */
@@ -216,7 +228,8 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, 
     const object = await StoredObject.open(cid, this.#path(cid), this.#checked);
     return await object?.use(async () => {
       const { size } = object.info;
-      if (size < await object.check() * WORTH) return { length: size, stream: object.frame() };
+      const blob = await object.check();
+      if (size < blob * WORTH) return { length: size, blob, stream: object.frame() };
       object[Symbol.dispose]();
       return null;
     }) ?? null;
@@ -224,6 +237,10 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, 
 
   get staging(): string {
     return this.#temporary;
+  }
+
+  get waiting(): string {
+    return `${this.#root}/uploads`;
   }
 
   async adopt(cid: Cid, path: string, length: number): Promise<void> {

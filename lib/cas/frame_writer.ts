@@ -5,7 +5,8 @@
  * there to the file as they are. While one batch is hashed and stored, the next one fills.
  */
 
-import { createHasher } from "./blake3.ts";
+import { createHasher, HASH_PIECE } from "./blake3.ts";
+import { hashPool, startHashPool } from "./hash_pool.ts";
 import { isDense } from "./object_encode.ts";
 import {
   BLOCK,
@@ -15,12 +16,20 @@ import {
   writeBlockHeader,
   writeHeader,
 } from "./zstd_frame.ts";
-import { createEncoder } from "./zstd_steps.ts";
+import { createEncoder, type Steps } from "./zstd_steps.ts";
 
 /** Blocks of a batch: half a MiB. */
 const BLOCKS = 4;
 const STRIDE = BLOCK_HEADER + BLOCK_MAX;
 const CAPACITY = BLOCKS * BLOCK_MAX;
+const PIECES = CAPACITY / HASH_PIECE;
+
+/** Blobs from this size on go through the threads, when they are up. */
+const POOL_FROM = 1024 * 1024;
+/** A blob of this size is worth the start of the threads. */
+const START_FROM = 32 * 1024 * 1024;
+/** Batches of one blob under way, besides the one that fills. */
+const POOL_DEPTH = 3;
 
 /** Where a frame goes. */
 export interface FrameTarget {
@@ -32,7 +41,7 @@ export interface FrameTarget {
 
 /** Blocks of content, each behind the gap for its header. */
 class Batch {
-  readonly bytes = new Uint8Array(BLOCKS * STRIDE);
+  readonly bytes = new Uint8Array(new SharedArrayBuffer(BLOCKS * STRIDE));
   used = 0;
 
   /** How many of `source` found room. */
@@ -68,18 +77,35 @@ class Batch {
   }
 }
 
+/** Batches that nobody uses, kept for the next blob: no more than so many. */
+const SPARE = 8;
+const spare: Batch[] = [];
+
+function takeBatch(): Batch {
+  const batch = spare.pop() ?? new Batch();
+  batch.used = 0;
+  return batch;
+}
+
+function giveBatch(batch: Batch): void {
+  if (spare.length < SPARE) spare.push(batch);
+}
+
 /** A blob on its way into a store. Discard it with {@linkcode FrameWriter.close} in every case. */
 export class FrameWriter {
   readonly #target: FrameTarget;
   readonly #announced: number;
   readonly #hasher = createHasher();
-  #current = new Batch();
-  #spare: Batch | null = null;
-  /** The batch before the current one, being hashed and stored. */
-  #busy: Promise<void> = Promise.resolve();
-  #encoder: ReturnType<typeof createEncoder> | null = null;
+  #current = takeBatch();
+  /** Batches being hashed and stored, the oldest first. */
+  readonly #busy: { readonly batch: Batch; readonly done: Promise<void> }[] = [];
+  #stored: Promise<void> = Promise.resolve();
+  #hashed: Promise<void> = Promise.resolve();
+  #encoder: Steps | null = null;
   #started = false;
   #length = 0;
+  #pieces = 0;
+  #closed = false;
 
   /** `announced` is the length of the blob, if it is known; another one costs a write more. */
   constructor(target: FrameTarget, announced: number | null) {
@@ -104,7 +130,7 @@ export class FrameWriter {
 
   /** Store the rest; the digest of the blob. */
   async finish(): Promise<Uint8Array<ArrayBuffer>> {
-    await this.#busy;
+    while (this.#busy.length > 0) await this.#oldest();
     await this.#process(this.#current, true);
     if (this.#length !== this.#announced) {
       const header = new Uint8Array(HEADER);
@@ -116,47 +142,76 @@ export class FrameWriter {
 
   /** Release what it holds. Bytes under way are abandoned. */
   close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
     this.#encoder?.close();
+    // Those that are busy are still read.
+    giveBatch(this.#current);
   }
 
-  /** The current batch is full: go on with the other one. */
+  /** The current batch is full: go on with another one. */
   async #turn(): Promise<void> {
-    await this.#busy;
-    const full = this.#current;
-    this.#current = this.#spare ?? new Batch();
-    this.#current.used = 0;
-    this.#spare = full;
-    this.#busy = this.#process(full, false);
+    const depth = this.#length > POOL_FROM && hashPool() !== null ? POOL_DEPTH : 1;
+    while (this.#busy.length >= depth) await this.#oldest();
+    const batch = this.#current;
+    this.#current = takeBatch();
+    const done = this.#process(batch, false);
     // Whoever waits for the batch gets its error.
-    this.#busy.catch(() => {});
+    done.catch(() => {});
+    this.#busy.push({ batch, done });
   }
 
+  async #oldest(): Promise<void> {
+    const oldest = this.#busy.shift();
+    await oldest?.done;
+    if (oldest !== undefined) giveBatch(oldest.batch);
+  }
+
+  /** Store and hash `batch`, after those before it. */
   async #process(batch: Batch, last: boolean): Promise<void> {
-    if (!this.#started) await this.#start(batch);
-    const stored = this.#encoder === null
-      ? this.#target.append(batch.frame(last))
-      : this.#compress(this.#encoder, batch, last);
+    if (!this.#started) this.#start(batch);
+    const encoder = this.#encoder;
+    const stored = this.#stored = this.#stored.then(() =>
+      encoder === null
+        ? this.#target.append(batch.frame(last))
+        : this.#compress(encoder, batch, last)
+    );
     stored.catch(() => {});
-    for (const block of batch.blocks()) this.#hasher.update(block);
+    this.#hashed = this.#hash(batch, last);
+    this.#hashed.catch(() => {});
+    await this.#hashed;
     await stored;
   }
 
-  async #start(batch: Batch): Promise<void> {
+  async #hash(batch: Batch, last: boolean): Promise<void> {
+    const before = this.#hashed;
+    const first = this.#pieces;
+    this.#pieces += PIECES;
+    const pool = last || this.#length < POOL_FROM ? null : hashPool();
+    if (pool === null) {
+      await before;
+      for (const block of batch.blocks()) this.#hasher.update(block);
+      return;
+    }
+    const values = await pool.run({ type: "batch", bytes: batch.bytes, pieces: PIECES, first });
+    await before;
+    this.#hasher.take(values);
+  }
+
+  #start(batch: Batch): void {
     this.#started = true;
+    if (Math.max(this.#announced, this.#length) > START_FROM) void startHashPool();
     if (!isDense(batch.bytes.subarray(0, batch.used))) {
-      this.#encoder = createEncoder(this.#announced);
+      const pool = this.#announced < POOL_FROM ? null : hashPool();
+      this.#encoder = pool?.encoder(this.#announced) ?? createEncoder(this.#announced);
     } else {
       const header = new Uint8Array(HEADER);
       writeHeader(header, this.#announced);
-      await this.#target.append(header);
+      this.#stored = this.#target.append(header);
     }
   }
 
-  async #compress(
-    encoder: ReturnType<typeof createEncoder>,
-    batch: Batch,
-    last: boolean,
-  ): Promise<void> {
+  async #compress(encoder: Steps, batch: Batch, last: boolean): Promise<void> {
     for (const block of batch.blocks()) {
       for (const bytes of await encoder.write(block)) await this.#target.append(bytes);
     }

@@ -3,10 +3,18 @@
 import { createHasher } from "./blake3.ts";
 import { cidOfDigest } from "./cid.ts";
 import type { Cid } from "./contract.ts";
+import { CopySource } from "./copy_file.ts";
 import { readThrough } from "./files.ts";
 
-/** The raw CID of the file at `path`; `not_found` when there is none, `unavailable` when it cannot be read. */
+/**
+ * The raw CID of the file at `path`; `not_found` when there is none, `unavailable` when it cannot be read, `conflict` when
+ * it is large and changes meanwhile.
+ */
 export async function hashFile(path: string): Promise<Cid> {
+  {
+    using source = CopySource.open(path);
+    if (source.isLarge) return cidOfDigest(await source.copy(null));
+  }
   const hasher = createHasher();
   await readThrough(path, (bytes) => hasher.update(bytes));
   return cidOfDigest(hasher.digest());

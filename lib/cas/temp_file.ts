@@ -46,13 +46,28 @@ export class TempFile implements FrameTarget, AsyncDisposable {
     }
   }
 
+  /** Write `bytes` at `at`, in the calling thread. */
+  writeAt(bytes: Uint8Array, at: number): void {
+    try {
+      this.file.seekSync(at, Deno.SeekMode.Start);
+    } catch (error) {
+      throw fileError(error, `cannot write ${this.path}`, "unavailable");
+    }
+    this.appendSync(bytes);
+  }
+
   async append(bytes: Uint8Array): Promise<void> {
     try {
       for (let at = 0; at < bytes.length;) at += await this.file.write(bytes.subarray(at));
     } catch (error) {
       throw fileError(error, `cannot write ${this.path}`, "unavailable");
     }
-    this.#unsynced += bytes.length;
+    this.wrote(bytes.length);
+  }
+
+  /** `count` more bytes were written to it. */
+  wrote(count: number): void {
+    this.#unsynced += count;
     if (this.#unsynced >= SYNC_EVERY && this.#syncing === null) {
       this.#unsynced = 0;
       this.#syncing = this.#syncAhead();

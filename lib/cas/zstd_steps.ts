@@ -22,7 +22,7 @@ const BUFFER = 2 * BLOCK_MAX;
 export const DECODER = { params: { [constants.ZSTD_d_windowLogMax]: 27 } };
 
 /** A transformation that is fed and emptied in steps. */
-interface Steps {
+export interface Steps {
   /** Take `bytes`, which may be reused when it resolves; what is ready. */
   write(bytes: Uint8Array): Promise<Uint8Array[]>;
   /** What is left. */

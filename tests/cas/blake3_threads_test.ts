@@ -1,0 +1,205 @@
+/** @module Tests of hashing and storing large blobs in threads. */
+
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { type Cid, cidOf, cidOfDigest, createHasher, openDisk } from "../../lib/cas/mod.ts";
+import { CopySource } from "../../lib/cas/copy_file.ts";
+import { hashFile } from "../../lib/cas/hash_file.ts";
+import { endHashPool, hashPool, startHashPool } from "../../lib/cas/hash_pool.ts";
+import { rawFrameSize } from "../../lib/cas/raw_blocks.ts";
+import { isError } from "../../lib/home/mod.ts";
+import { TempDir } from "../kit/mod.ts";
+import { leftovers, objectPath } from "./disk_kit.ts";
+
+const MIB = 1024 * 1024;
+const threads = navigator.hardwareConcurrency > 1;
+
+/** Bytes that do not compress, the same in every run. */
+function noise(length: number): Uint8Array<ArrayBuffer> {
+  const words = new Uint32Array(Math.ceil(length / 4));
+  let state = 12345;
+  for (let i = 0; i < words.length; i++) {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    words[i] = state;
+  }
+  return new Uint8Array(words.buffer, 0, length);
+}
+
+const all = noise(48 * MIB);
+const hash = (bytes: Uint8Array) => {
+  const hasher = createHasher();
+  hasher.update(bytes);
+  return cidOfDigest(hasher.digest());
+};
+
+/** `bytes`, in pieces of an odd size. */
+const streamOf = (bytes: Uint8Array) => {
+  let at = 0;
+  return new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (at >= bytes.length) return controller.close();
+      controller.enqueue(bytes.slice(at, at += 300_007));
+    },
+  });
+};
+
+/** Run `work` with threads that are up, and end them. */
+async function withThreads(work: () => Promise<void>): Promise<void> {
+  try {
+    assert.equal((await startHashPool()) !== null, threads);
+    await work();
+  } finally {
+    await endHashPool();
+  }
+}
+
+async function sameObject(root: string, cid: Cid, bytes: Uint8Array): Promise<void> {
+  const cas = await openDisk({ path: root });
+  const found = await cas.get(cid);
+  assert.equal(cid, cidOf(bytes));
+  assert.ok(found !== null && found.length === bytes.length);
+  assert.ok(Buffer.compare(found, bytes) === 0);
+}
+
+Deno.test("a large file of any length has the same address in threads as in one", async () => {
+  await using scratch = await TempDir.make();
+  await withThreads(async () => {
+    for (const more of [0, 1, 65_535, 65_536, 65_537, 131_072, 4 * MIB, 4 * MIB + 1, 9 * MIB - 1]) {
+      const bytes = all.subarray(0, 32 * MIB + more);
+      await Deno.writeFile(scratch.join("file"), bytes);
+      assert.equal(await hashFile(scratch.join("file")), hash(bytes), `${more} bytes more`);
+    }
+  });
+});
+
+Deno.test("a large file is stored in parts, at once, as one frame of raw blocks", async () => {
+  await using root = await TempDir.make();
+  await withThreads(async () => {
+    const cas = await openDisk({ path: root.join("store") });
+    for (const more of [0, 1, 65_536, 65_537, 131_072 + 5, 4 * MIB + 65_536]) {
+      const bytes = all.subarray(0, 33 * MIB + more);
+      await Deno.writeFile(root.join("file"), bytes);
+      const cid = await cas.putFile(root.join("file"));
+      await sameObject(root.join("store"), cid, bytes);
+      const { size } = await Deno.stat(objectPath(root.join("store"), cid));
+      assert.equal(size, rawFrameSize(bytes.length));
+    }
+    assert.deepEqual(await leftovers(root.join("store")), []);
+  });
+});
+
+Deno.test("a large file is stored while the threads start, and after they ended, the same", async () => {
+  await using root = await TempDir.make();
+  await Deno.writeFile(root.join("file"), all);
+  await endHashPool();
+  try {
+    const cas = await openDisk({ path: root.join("store") });
+    const cid = await cas.putFile(root.join("file"));
+    await sameObject(root.join("store"), cid, all);
+    await endHashPool();
+    await Deno.remove(objectPath(root.join("store"), cid));
+    const put = cas.putFile(root.join("file"));
+    await startHashPool();
+    await endHashPool();
+    assert.equal(await put, cid);
+    await sameObject(root.join("store"), cid, all);
+  } finally {
+    await endHashPool();
+  }
+});
+
+Deno.test("streams that are hashed and compressed in threads are stored right", async () => {
+  await using root = await TempDir.make();
+  const lines = Array.from({ length: 900_000 }, (_, i) => `line ${i * 7919 % 10_007} of a log\n`);
+  const text = new TextEncoder().encode(lines.join(""));
+  await withThreads(async () => {
+    const cas = await openDisk({ path: root.path });
+    const blobs = [all, all.subarray(0, 40 * MIB + 1), text, new Uint8Array(40 * MIB)];
+    const cids = await Promise.all(
+      blobs.map((bytes) => cas.putStream(streamOf(bytes), { expectedLength: bytes.length })),
+    );
+    for (const [i, bytes] of blobs.entries()) {
+      await sameObject(root.path, cids[i] as Cid, bytes);
+    }
+    const { size } = await Deno.stat(objectPath(root.path, cids[2] as Cid));
+    assert.ok(size < text.length / 3, `${size} bytes of ${text.length}`);
+  });
+});
+
+Deno.test("threads that end in the middle of streams lose nothing, or fail the put and leave nothing", async () => {
+  await using root = await TempDir.make();
+  await withThreads(async () => {
+    const cas = await openDisk({ path: root.path });
+    const puts = [all, new Uint8Array(48 * MIB)].map((bytes) => {
+      let at = 0;
+      const source = new ReadableStream<Uint8Array>({
+        async pull(controller) {
+          if (at >= bytes.length) return controller.close();
+          if (at === 8 * MIB) await endHashPool();
+          controller.enqueue(bytes.slice(at, at += MIB));
+        },
+      });
+      return cas.putStream(source, { expectedLength: bytes.length });
+    });
+    const [dense, compressed] = await Promise.allSettled(puts);
+    assert.equal(dense?.status === "fulfilled" && dense.value, cidOf(all));
+    // What was compressed so far is lost with its thread.
+    if (compressed?.status === "rejected") {
+      assert.ok(isError(compressed.reason, "unavailable"), String(compressed.reason));
+    }
+    assert.deepEqual(await leftovers(root.path), []);
+  });
+});
+
+Deno.test("a file that is cut, replaced or written to while it is stored is refused with conflict", async () => {
+  await using root = await TempDir.make();
+  const path = root.join("file");
+  const conflict = (error: unknown) => isError(error, "conflict") && error.message.includes(path);
+  await withThreads(async () => {
+    for (const change of ["cut", "replaced", "written"]) {
+      await Deno.writeFile(path, all);
+      using source = CopySource.open(path);
+      assert.ok(source.isLarge && source.isDense);
+      if (change === "cut") await Deno.truncate(path, 20 * MIB);
+      if (change === "replaced") {
+        await Deno.writeFile(`${path}.new`, all);
+        await Deno.rename(`${path}.new`, path);
+      }
+      if (change === "written") {
+        await Deno.utime(path, 1, 1);
+        using file = await Deno.open(path, { write: true });
+        await file.write(new Uint8Array(1));
+      }
+      await assert.rejects(source.copy(null), conflict, change);
+    }
+  });
+});
+
+Deno.test("threads end when there is nothing to do", async () => {
+  await withThreads(async () => {
+    for (let i = 0; i < 100 && hashPool() !== null; i++) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    assert.equal(hashPool(), null);
+  });
+});
+
+Deno.test("a Web Worker that may not read our sources stores without threads", async () => {
+  await using root = await TempDir.make();
+  await Deno.writeFile(root.join("file"), all);
+  const worker = new Worker(new URL("./disk_worker.ts", import.meta.url), {
+    type: "module",
+    deno: {
+      permissions: { read: [root.path], write: [root.path], net: false, env: false, run: false },
+    },
+  });
+  try {
+    const answer = new Promise((resolve) => worker.onmessage = ({ data }) => resolve(data));
+    worker.postMessage(root.path);
+    assert.deepEqual(await answer, { cid: cidOf(all), threads: false });
+  } finally {
+    worker.terminate();
+  }
+});
