@@ -13,6 +13,9 @@ import { concat } from "./streams.ts";
 /** Objects up to this size are sent in one request, from memory. */
 const ONE_REQUEST = 1024 * 1024;
 
+/** Sessions that are opened for one object, when they are gone before its end. */
+const SESSIONS = 3;
+
 /** Milliseconds without an answer after the last byte was sent. */
 const TIMEOUT_MS = 120_000;
 
@@ -120,6 +123,30 @@ async function resumable(
   metadata: Uint8Array,
   options: GcsUpload,
 ): Promise<string | null> {
+  for (let again = SESSIONS - 1;; again--) {
+    const session = await openSession(calls, frame, metadata, options);
+    if (session === null) return null;
+    let done = false;
+    try {
+      const generation = await sendAll(calls, frame, session, options);
+      done = true;
+      if (generation !== "gone") return generation.of;
+    } finally {
+      if (!done) await cancel(calls, session, options);
+    }
+    if (again === 0) {
+      throw new SubletError("unavailable", `${options.what}: GCS forgets its sessions. Try again`);
+    }
+  }
+}
+
+/** Where the object is sent, or null when there is one that is to be left alone. */
+async function openSession(
+  calls: GcsCalls,
+  frame: Frame,
+  metadata: Uint8Array,
+  options: GcsUpload,
+): Promise<URL | null> {
   const { what, signal } = options;
   const session = await calls.call({
     method: "POST",
@@ -138,16 +165,12 @@ async function resumable(
     return answer.status === 412 ? null : answer.headers.get("location") ?? "";
   });
   if (session === null) return null;
-  if (!URL.canParse(session)) throw new SubletError("unavailable", `${what}: GCS named no session`);
-  let done = false;
-  try {
-    const generation = await sendAll(calls, frame, new URL(session), options);
-    done = true;
-    return generation;
-  } finally {
-    if (!done) await cancel(calls, new URL(session), options);
-  }
+  if (URL.canParse(session)) return new URL(session);
+  throw new SubletError("unavailable", `${what}: GCS named no session`);
 }
+
+/** What came of a session: the object's generation, null when there was one that was to be left alone; or it is gone. */
+type Sent = { readonly of: string | null } | "gone";
 
 /** Send `frame` to `session`, from where it had come to when it broke off. */
 async function sendAll(
@@ -155,7 +178,7 @@ async function sendAll(
   frame: Frame,
   session: URL,
   { what, signal }: GcsUpload,
-): Promise<string | null> {
+): Promise<Sent> {
   let retry = new Retry(calls.clock);
   let at = 0;
   // Whether the session is asked what it has, rather than sent more.
@@ -169,24 +192,18 @@ async function sendAll(
       url: session,
       headers: { "content-range": range },
       body: () => asks ? new Uint8Array(0) : frame.body(from),
-      takes: [308, 412],
+      takes: [308, 404, 410, 412],
       timeoutMs: TIMEOUT_MS,
       signal,
     };
     try {
-      const got = await calls.once(request, async (answer) => {
-        if (answer.status !== 308) return { generation: await written(what, answer) };
-        await answer.discard();
-        return {
-          at: Number(/^bytes=0-(\d{1,16})$/.exec(answer.headers.get("range") ?? "")?.[1] ?? -1) + 1,
-        };
-      });
-      if (got.at === undefined) return got.generation;
-      if (got.at > at) retry = new Retry(calls.clock);
+      const got = await calls.once(request, async (answer) => await progress(what, answer));
+      if (typeof got !== "number") return got;
+      if (got > at) retry = new Retry(calls.clock);
       else if (!asks && !await retry.next(0, signal)) {
         throw new SubletError("unavailable", `${what}: GCS takes no more of it`);
       }
-      at = got.at;
+      at = got;
       asks = false;
     } catch (error) {
       const failure = passing(what, error, signal);
@@ -194,6 +211,17 @@ async function sendAll(
       asks = true;
     }
   }
+}
+
+/** What a session answers: how many bytes it has, or what came of it. */
+async function progress(what: string, answer: HttpResponse): Promise<number | Sent> {
+  const { status, headers } = answer;
+  if (status !== 308 && status !== 404 && status !== 410) {
+    return { of: await written(what, answer) };
+  }
+  await answer.discard();
+  if (status !== 308) return "gone";
+  return Number(/^bytes=0-(\d{1,16})$/.exec(headers.get("range") ?? "")?.[1] ?? -1) + 1;
 }
 
 /** `error`, if it may pass. */

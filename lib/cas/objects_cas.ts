@@ -177,6 +177,7 @@ class ObjectsCas implements ObjectsStore {
       this.#whole.add(objectName(cid), info.tag, data.length);
       return data.slice();
     } catch (error) {
+      this.#whole.forget(objectName(cid));
       throw blobError(cid, error);
     }
   }

@@ -74,14 +74,20 @@ export class BucketObject {
     return this.#verified(info, () => this.#chunks(info, 0), limits);
   }
 
-  #verified(
+  async *#verified(
     info: ObjectInfo,
     open: () => AsyncIterable<Uint8Array>,
     limits: Limits,
   ): AsyncGenerator<Uint8Array, void, undefined> {
-    const remember = (length: number) =>
-      this.#context.whole.add(objectName(this.cid), info.tag, length);
-    return verified(this.cid, decode(open), limits, remember);
+    const name = objectName(this.cid);
+    const { whole } = this.#context;
+    const remember = (length: number) => whole.add(name, info.tag, length);
+    try {
+      yield* verified(this.cid, decode(open), limits, remember);
+    } catch (error) {
+      if (isError(error, "integrity")) whole.forget(name);
+      throw error;
+    }
   }
 
   /** The blob, whose length is known when its object's first bytes say it. Throws `integrity` when they are no frame's. */

@@ -30,6 +30,11 @@ export class WholeObjects {
     return null;
   }
 
+  /** It is not whole, whatever was found before. */
+  forget(name: string): void {
+    this.#entries.delete(name);
+  }
+
   add(name: string, tag: string, length: number): void {
     if (tag === "") return;
     this.#entries.delete(name);

@@ -95,11 +95,19 @@ function proxied(
   ca: string | undefined,
 ): Pick<Transport, "dispatch" | "close"> {
   const { dispatch, close } = lazy(async () => {
-    const module: { readonly default: typeof ProxyAgent } = await import(
+    const agent: { readonly default: typeof ProxyAgent } = await import(
       "undici/lib/dispatcher/proxy-agent.js"
     );
+    const base: { readonly default: typeof Dispatcher } = await import(
+      "undici/lib/dispatcher/dispatcher.js"
+    );
+    const connect: { readonly default: Dispatcher["connect"] } = await import(
+      "undici/lib/api/api-connect.js"
+    );
+    // The whole of undici would give its dispatchers this method.
+    base.default.prototype.connect = connect.default;
     const tls = ca === undefined ? {} : { requestTls: { ca }, proxyTls: { ca } };
-    return new module.default({ ...POOL, uri, ...tls });
+    return new agent.default({ ...POOL, uri, ...tls });
   });
   return { dispatch: (each, handler) => dispatch({ ...each, origin }, handler), close };
 }

@@ -83,7 +83,9 @@ export class FakeS3 implements AsyncDisposable {
 
   #usual(seen: Seen): Response {
     const { method, url, headers, body } = seen;
-    const key = decodeURIComponent(url.pathname.split("/").slice(2).join("/"));
+    // The bucket is a part of the host's name, or the start of the path.
+    const skipped = /^(?!s3\.).*\.amazonaws\.com$/.test(url.hostname) ? 1 : 2;
+    const key = decodeURIComponent(url.pathname.split("/").slice(skipped).join("/"));
     if (key === "") return method === "HEAD" ? new Response(null) : this.#list(url);
     if (url.searchParams.has("uploads") || url.searchParams.has("uploadId")) {
       return this.#multipart(key, seen);
