@@ -98,6 +98,7 @@ export class LiveStream {
    * nothing comes any more, so that what waits for the rest of its line goes too.
    */
   async step(last = false): Promise<boolean> {
+    if (this.#over) return false;
     let any = false;
     do {
       while (await this.#sendOne(false)) any = true;

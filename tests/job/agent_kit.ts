@@ -1,5 +1,6 @@
 /** @module An agent's machine with a real repository of record, a store in memory, real processes and stub harnesses. */
 
+import { dirname } from "node:path";
 import { type Cid, openMemory, parseCid, putManifest } from "../../lib/cas/mod.ts";
 import { systemClock, systemIds } from "../../lib/home/mod.ts";
 import {
@@ -151,7 +152,7 @@ export class AgentBench implements AsyncDisposable {
 
   async commit(files: Record<string, string>): Promise<string> {
     for (const [path, text] of Object.entries(files)) {
-      await Deno.mkdir(this.dir.join("record", path, ".."), { recursive: true });
+      await Deno.mkdir(dirname(this.dir.join("record", path)), { recursive: true });
       await Deno.writeTextFile(this.dir.join("record", path), text);
     }
     return await commit(this.dir.join("record"), "next");

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { SubletError } from "../../lib/home/mod.ts";
-import type { AgentRunner, JobHandle, Outcome } from "../../lib/job/mod.ts";
+import type { AgentRunner, JobHandle, JobRunner, Outcome } from "../../lib/job/mod.ts";
 import { until } from "../kit/mod.ts";
 import { AgentBench, AgentControl, exists, finishedOf, standing } from "./agent_kit.ts";
 
@@ -67,7 +67,7 @@ Deno.test("an agent that a worker left is taken over, with its session from wher
         () => left.control.parts.some(({ stream }) => stream === "session"),
       );
       await left.leave();
-      const next = bench.restarted();
+      const next: JobRunner & AgentRunner = bench.restarted();
       await next.stopLeft?.();
       await next.removeLeft((lease) => lease === 7);
       const control = new AgentControl();
@@ -161,7 +161,7 @@ Deno.test("a worker that starts again stops none of its agents, and those of los
   await using bench = await AgentBench.make();
   const left = await Left.make(bench);
   await left.leave();
-  const next = bench.restarted();
+  const next: JobRunner & AgentRunner = bench.restarted();
   await next.stopLeft?.();
   assert.notDeepEqual(await standing(bench), []);
   const found = await Array.fromAsync(next.salvage(() => false));
