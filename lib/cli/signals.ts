@@ -4,11 +4,18 @@ const ENDING: readonly Deno.Signal[] = Deno.build.os === "windows"
   ? ["SIGINT"]
   : ["SIGINT", "SIGTERM"];
 
-/** An abort signal that SIGINT or SIGTERM aborts; the second one exits at once with the signal's code. */
+/** Ends a server and leaves its agents running to the next one: what `sublet restart` sends. */
+export const RESTART: Deno.Signal = Deno.build.os === "windows" ? "SIGBREAK" : "SIGUSR1";
+
+/**
+ * An abort signal that SIGINT, SIGTERM or {@linkcode RESTART} aborts, with its name as the reason; the second of the
+ * first two exits at once with the signal's code.
+ */
 export function endingSignal(): AbortSignal & Disposable {
   const controller = new AbortController();
-  const handlers = ENDING.map((name) => {
+  const handlers = [...ENDING, RESTART].map((name) => {
     const handler = () => {
+      if (name === RESTART) return controller.abort(name);
       if (controller.signal.aborted) Deno.exit(name === "SIGINT" ? 130 : 143);
       controller.abort(name);
     };

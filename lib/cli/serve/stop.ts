@@ -4,6 +4,7 @@ import { formatAddress, homeDir, type HomePaths, homePaths, SubletError } from "
 import { messageOf } from "../../home/mod.ts";
 import type { Output } from "../output.ts";
 import { runningServer } from "../server_lock.ts";
+import { RESTART } from "../signals.ts";
 import { checkServe } from "./check.ts";
 import { detach } from "./detach.ts";
 import { readSettings } from "./settings.ts";
@@ -12,13 +13,13 @@ import { listenAgain, readStart } from "./started.ts";
 /** Stop the server of this home, and wait for its end. Throws `not_found`, and `failed` when it still runs. */
 export async function stopServer(seconds: number, output: Output): Promise<void> {
   const { paths, pid } = await running();
-  await end(paths, pid, seconds);
+  await end(paths, pid, seconds, "SIGTERM");
   output.note(`server ${pid} stopped`);
 }
 
 /**
  * Stop the server of this home, and start it again in the background where it listened. One that could not start again
- * is not stopped: throws `config` then.
+ * is not stopped: throws `config` then. Its agents go on, and the next one takes them over.
  */
 export async function restartServer(seconds: number, output: Output): Promise<void> {
   const { paths, pid } = await running();
@@ -40,7 +41,7 @@ export async function restartServer(seconds: number, output: Output): Promise<vo
       { cause: error },
     );
   }
-  await end(paths, pid, seconds);
+  await end(paths, pid, seconds, RESTART);
   output.note(`server ${pid} stopped`);
   await detach(listen, output);
 }
@@ -52,8 +53,13 @@ async function running(): Promise<{ paths: HomePaths; pid: number }> {
   return { paths, pid };
 }
 
-async function end(paths: HomePaths, pid: number, seconds: number): Promise<void> {
-  Deno.kill(pid, "SIGTERM");
+async function end(
+  paths: HomePaths,
+  pid: number,
+  seconds: number,
+  signal: Deno.Signal,
+): Promise<void> {
+  Deno.kill(pid, signal);
   const deadline = performance.now() + seconds * 1000;
   while (await runningServer(paths) === pid) {
     if (performance.now() > deadline) {

@@ -31,22 +31,31 @@ export interface InProcessWorker extends AsyncDisposable {
   readonly ended: Promise<WorkerEnd>;
   /** Take no more jobs, let those that run finish for `seconds`, then stop them; resolves when all is reported. */
   drain(seconds: number): Promise<void>;
+  /** End, and leave agents running to the worker of the next server on this home; resolves once it has ended. */
+  leave(): Promise<void>;
 }
 
 /** Start a worker in this process. */
 export function inProcessWorker(options: InProcessOptions): InProcessWorker {
   const stopping = new AbortController();
   const drains: number[] = [];
+  let leaving = false;
   let worker: LeaseWorker | null = null;
   const ended = run(options, stopping.signal, (made) => {
     worker = made;
     for (const seconds of drains) made.drain(seconds);
+    if (leaving) made.leave();
   });
   return {
     ended,
     async drain(seconds) {
       if (worker === null) drains.push(seconds);
       else worker.drain(seconds);
+      await ended;
+    },
+    async leave() {
+      leaving = true;
+      worker?.leave();
       await ended;
     },
     async [Symbol.asyncDispose]() {

@@ -121,6 +121,7 @@ export interface Boot {
 export type ToWorker =
   | { readonly type: "boot"; readonly boot: Boot }
   | { readonly type: "drain" }
+  | { readonly type: "leave" }
   | { readonly type: "stop" }
   | { readonly type: "answer"; readonly id: number; readonly value: unknown }
   | {

@@ -56,6 +56,8 @@ const GIVEN_UP = ["net", "ffi", "import", "write"] as const;
 const SIGNALS: readonly (readonly [Deno.Signal, number])[] = Deno.build.os === "windows"
   ? [["SIGINT", 130], ["SIGBREAK", 143]]
   : [["SIGINT", 130], ["SIGTERM", 143]];
+/** Leaves agents to the next process of the worker, and ends. */
+const LEAVE: Deno.Signal | null = Deno.build.os === "windows" ? null : "SIGUSR1";
 /** A Web Worker whose loop does not turn for so long renews no lease: its jobs must stop before others start them. */
 const WEDGED_MS = 120_000;
 
@@ -141,6 +143,8 @@ class Supervisor {
       [name, () => void this.#signalled(code)] as const
     );
     for (const [name, listener] of listeners) Deno.addSignalListener(name, listener);
+    const leave = () => this.#post({ type: "leave" });
+    if (LEAVE !== null) Deno.addSignalListener(LEAVE, leave);
     const watchdog = setInterval(() => {
       const silent = systemClock.monotonic() - this.#beat;
       if (silent > WEDGED_MS) void this.#died(`it hung for ${Math.round(silent / 1000)} s`);
@@ -150,6 +154,7 @@ class Supervisor {
     } finally {
       clearInterval(watchdog);
       for (const [name, listener] of listeners) Deno.removeSignalListener(name, listener);
+      if (LEAVE !== null) Deno.removeSignalListener(LEAVE, leave);
       worker.terminate();
     }
   }

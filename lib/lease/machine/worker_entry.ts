@@ -24,7 +24,7 @@ const post = (message: FromWorker) => scope.postMessage(message);
 const supervisor = new SupervisorClient(post);
 let worker: LeaseWorker | null = null;
 /** What came before the worker was made. */
-let wanted: "drain" | "stop" | null = null;
+let wanted: "drain" | "stop" | "leave" | null = null;
 
 async function run(boot: Boot): Promise<void> {
   const { home, token } = boot;
@@ -54,6 +54,7 @@ async function run(boot: Boot): Promise<void> {
   });
   if (wanted === "drain") worker.drain();
   if (wanted === "stop") worker.stop();
+  if (wanted === "leave") worker.leave();
   const end = await worker.run();
   if (end.how === "refused") throw end.error;
   post({ type: "ended", how: end.how });
@@ -67,9 +68,9 @@ scope.onmessage = ({ data }) => {
       return;
     case "drain":
     case "stop":
+    case "leave":
       wanted = data.type;
-      if (data.type === "drain") worker?.drain();
-      else worker?.stop();
+      worker?.[data.type]();
       return;
     default:
       supervisor.take(data);
