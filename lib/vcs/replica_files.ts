@@ -1,10 +1,8 @@
 /** @module The files of a worker's replica: made whole or not at all, swept, and emptied of what is damaged. */
 
-import { createHash } from "node:crypto";
-import { inflateSync } from "node:zlib";
 import type { Ids } from "../home/mod.ts";
 import type { Git } from "./git_call.ts";
-import { isRevision, type ObjectFormat } from "./names.ts";
+import { isRevision, type ObjectFormat, PINS } from "./names.ts";
 import { originOf, ownCheckouts, sweepOwn } from "./own.ts";
 import type { Place } from "./place.ts";
 import { somethingAt } from "./remove_tree.ts";
@@ -46,7 +44,6 @@ async function skeleton(
       made,
     ],
   });
-  await Deno.mkdir(`${made}/worktrees`);
   return made;
 }
 
@@ -108,8 +105,9 @@ export async function sweepReplica(place: Place, ids: Ids): Promise<void> {
   const open = [`${root}/refs`];
   for (let directory = open.pop(); directory !== undefined; directory = open.pop()) {
     for (const entry of await entries(directory)) {
-      if (entry.isDirectory) open.push(`${directory}/${entry.name}`);
-      else if (entry.name.endsWith(".lock")) await remove(`${directory}/${entry.name}`);
+      const path = `${directory}/${entry.name}`;
+      if (entry.isDirectory) open.push(path);
+      else if (entry.name.endsWith(".lock") || await isJunkPin(place, path)) await remove(path);
     }
   }
   for (const { path, admin } of await ourWorktrees(place)) {
@@ -118,49 +116,24 @@ export async function sweepReplica(place: Place, ids: Ids): Promise<void> {
   await sweepOwn(place, ids);
 }
 
-/** Whether the loose object at `path` is what its `id` says. */
-async function isSound(path: string, id: string, format: ObjectFormat): Promise<boolean> {
-  try {
-    const content = inflateSync(await Deno.readFile(path));
-    return createHash(format).update(content).digest("hex") === id;
-  } catch {
-    return false;
-  }
+/** Whether the ref at `path` is a pin that does not say what it is named by: a power cut empties files. */
+async function isJunkPin({ commonDir }: Place, path: string): Promise<boolean> {
+  if (!path.startsWith(`${commonDir}/${PINS}`)) return false;
+  const text = await Deno.readTextFile(path).catch(() => "");
+  return text.trim() !== path.slice(path.lastIndexOf("/") + 1);
 }
 
 /**
- * Give the damaged replica at `place` a fresh skeleton. Its packs and pins go: they come again. What only a job of
- * this machine has (loose objects, refs of its own, checkouts in use) stays, as far as it is sound.
+ * Give the damaged replica at `place` a fresh skeleton. All that it fetched goes, and comes again: an object that is
+ * left would tell of others that are not. What jobs have is not among it: each checkout has a repository of its own.
  */
 async function mend(made: string, place: Place): Promise<void> {
   const root = place.commonDir;
-  for (const name of ["HEAD", "config"]) await Deno.rename(`${made}/${name}`, `${root}/${name}`);
-  for (const name of ["packed-refs", "refs/sublet", "objects/pack", "objects/info"]) {
+  await remove(`${root}/packed-refs`);
+  for (const name of ["HEAD", "config", "refs", "objects"]) {
     await remove(`${root}/${name}`);
+    await Deno.rename(`${made}/${name}`, `${root}/${name}`);
   }
-  for (const name of ["objects/pack", "objects/info", "refs/heads", "refs/tags", "worktrees"]) {
-    await Deno.mkdir(`${root}/${name}`, { recursive: true });
-  }
-  for (const { name: start } of await entries(`${root}/objects`)) {
-    if (!/^[0-9a-f]{2}$/.test(start)) continue;
-    for (const { name: end } of await entries(`${root}/objects/${start}`)) {
-      const path = `${root}/objects/${start}/${end}`;
-      if (!await isSound(path, start + end, place.format)) await remove(path);
-    }
-  }
-  const open = [`${root}/refs`];
-  for (let directory = open.pop(); directory !== undefined; directory = open.pop()) {
-    for (const entry of await entries(directory)) {
-      const path = `${directory}/${entry.name}`;
-      if (entry.isDirectory) open.push(path);
-      else if (!await pointsAtObject(path, root)) await remove(path);
-    }
-  }
-}
-
-async function pointsAtObject(ref: string, root: string): Promise<boolean> {
-  const id = (await Deno.readTextFile(ref).catch(() => "")).trim();
-  return isRevision(id) && await somethingAt(`${root}/objects/${id.slice(0, 2)}/${id.slice(2)}`);
 }
 
 /** The commits that the checkouts of `place` are at. */

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { openDisk } from "../../lib/cas/mod.ts";
 import { isError } from "../../lib/home/mod.ts";
 import { Bench, commandOf, failure, filesIn, git, type Work } from "./kit.ts";
+import { exec } from "../kit/exec.ts";
 import { until } from "../kit/mod.ts";
 
 /** A record with some commits, and a replica of it that has them all but the last. */
@@ -18,6 +20,10 @@ async function setting(bench: Bench) {
 async function packsOf(path: string): Promise<string[]> {
   const names = await filesIn(`${path}/objects/pack`);
   return names.filter((name) => name.endsWith(".pack")).map((n) => `${path}/objects/pack/${n}`);
+}
+
+async function pinsOf(path: string): Promise<string[]> {
+  return (await filesIn(`${path}/refs/sublet/fetched`)).sort();
 }
 
 async function damage(path: string, harm: (file: Deno.FsFile, size: number) => Promise<unknown>) {
@@ -52,6 +58,39 @@ const harms: Record<string, (path: string) => Promise<unknown>> = {
   "an empty HEAD": async (path) => await Deno.truncate(`${path}/HEAD`),
   "a HEAD that is gone": async (path) => await Deno.remove(`${path}/HEAD`),
   "a configuration of junk": async (path) => await Deno.writeTextFile(`${path}/config`, "\0junk"),
+  "an object that is missing": async (path) => {
+    const [pack = ""] = await packsOf(path);
+    const aside = `${path}/aside.pack`;
+    await Deno.rename(pack, aside);
+    await Deno.remove(`${path}/objects/pack`, { recursive: true });
+    await Deno.mkdir(`${path}/objects/pack`);
+    const { code } = await exec({
+      argv: ["git", "unpack-objects", "-q"],
+      cwd: path,
+      stdin: { path: aside },
+    });
+    assert.equal(code, 0);
+    await Deno.remove(aside);
+    const blob = await git(path, "rev-parse", `${(await pinsOf(path))[0]}:data.bin`);
+    await Deno.remove(`${path}/objects/${blob.slice(0, 2)}/${blob.slice(2)}`);
+  },
+  "junk in a pin": async (path) => {
+    for (const pin of await pinsOf(path)) {
+      await Deno.writeTextFile(`${path}/refs/sublet/fetched/${pin}`, "junk");
+    }
+  },
+  "pins that are empty": async (path) => {
+    for (const pin of await pinsOf(path)) {
+      await Deno.writeTextFile(`${path}/refs/sublet/fetched/${pin}`, "");
+    }
+  },
+  "a pin of what is not there": async (path) => {
+    const none = "f".repeat(40);
+    await Deno.writeTextFile(`${path}/refs/sublet/fetched/${none}`, `${none}\n`);
+  },
+  "junk for packed pins": async (path) => {
+    await Deno.writeTextFile(`${path}/packed-refs`, "\0junk\n<<<<");
+  },
   "no objects directory": async (path) => await Deno.remove(`${path}/objects`, { recursive: true }),
   "no directory at all": async (path) => await Deno.remove(path, { recursive: true }),
 };
@@ -61,7 +100,7 @@ for (const [name, harm] of Object.entries(harms)) {
     const when = restarted ? "an earlier process left" : "appears meanwhile";
     Deno.test(`${name}, which ${when}, is mended by the checkout that meets it`, async () => {
       await using bench = await Bench.make();
-      const { first, second, supply, replica: before } = await setting(bench);
+      const { work, first, second, supply, replica: before } = await setting(bench);
       await harm(before.path);
       if (restarted) bench.restarted();
       const replica = await bench.replica();
@@ -70,6 +109,10 @@ for (const [name, harm] of Object.entries(harms)) {
       assert.deepEqual(await filesIn(path), ["a.txt", "data.bin"]);
       await replica.checkout(second, path, supply);
       assert.deepEqual(await filesIn(path), ["a.txt", "b.txt", "data.bin"]);
+      bench.restarted();
+      const third = await work.commit({ "c.txt": "three\n" });
+      await (await bench.replica()).checkout(third, path, supply);
+      assert.deepEqual(await filesIn(path), ["a.txt", "b.txt", "c.txt", "data.bin"]);
       await git(replica.path, "fsck", "--full", "--strict");
       const rebuilt = bench.events.filter(({ event }) => event === "vcs.replica_rebuilt");
       assert.ok(rebuilt.length <= 1, "once");
@@ -173,6 +216,43 @@ Deno.test("a crash at any git call leaves no half replica", async () => {
   }
 });
 
+Deno.test("a worker that is killed at any call of git, which may run on, leaves nothing that harms", async () => {
+  await using bench = await Bench.make();
+  const { work, record } = await bench.record();
+  const data = crypto.getRandomValues(new Uint8Array(60_000));
+  const revision = await work.commit({ "b.txt": "two\n", "data.bin": data });
+  const store = bench.dir.join("store");
+  const cas = await openDisk({ path: store });
+  const sent = await record.send(cas, [revision], []);
+  assert.ok(sent);
+  for (let call = 1, ended = false; !ended; call++) {
+    const home = bench.dir.join(`home-${call}`);
+    const child = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "-A",
+        "--no-check",
+        new URL("./killed_child.ts", import.meta.url).pathname,
+        ...[home, store, revision, sent.blob, `${call}`],
+      ],
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).output();
+    ended = child.signal !== "SIGKILL";
+    if (ended) assert.equal(child.code, 0, new TextDecoder().decode(child.stderr));
+    assert.ok(call < 20, "it never ends");
+    const replica = await bench.restarted().replica(`${home}/clones/1`);
+    const path = `${home}/runs/1/worktree`;
+    await replica.checkout(revision, path, { cas, ask: () => Promise.resolve([sent.blob]) });
+    assert.deepEqual(await filesIn(path), ["a.txt", "b.txt", "data.bin"]);
+    assert.equal(await git(path, "status", "--porcelain"), "");
+    await git(replica.path, "fsck", "--full");
+    await replica.discard(path);
+    assert.deepEqual(await replica.checkouts("/"), []);
+  }
+});
+
 Deno.test("what a killed process left is swept: locks, temporary packs, unfinished checkouts", async () => {
   await using bench = await Bench.make();
   const { work, first, second, supply, replica } = await setting(bench);
@@ -187,10 +267,10 @@ Deno.test("what a killed process left is swept: locks, temporary packs, unfinish
     "objects/pack/tmp_pack_x7Sg2",
     "objects/pack/tmp_idx_x7Sg2",
     "sublet-tmp/4c2b",
-    "worktrees/sublet-0123456789abcdef01234567/HEAD",
+    "sublet-checkouts/0123456789abcdef01234567/base",
   ];
   await Deno.mkdir(`${root}/sublet-tmp`, { recursive: true });
-  await Deno.mkdir(`${root}/worktrees/sublet-0123456789abcdef01234567`);
+  await Deno.mkdir(`${root}/sublet-checkouts/0123456789abcdef01234567`);
   for (const name of junk) await Deno.writeTextFile(`${root}/${name}`, "");
   await Deno.mkdir(`${root}.making-1234`);
   await work.git("status");
