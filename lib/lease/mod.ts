@@ -30,7 +30,7 @@ export {
 } from "./views.ts";
 export {
   type LeaseRouteOptions,
-  leaseRoutes,
+  LeaseRoutes,
   type SavedParts,
   type SendVersions,
 } from "./routes.ts";

@@ -1,15 +1,21 @@
 /** @module Reading a worker's request: who it is, and a body within bounds and of the right shape; and refusals. */
 
-import type { Context } from "hono";
 import * as z from "zod";
 import { isError, SubletError } from "../home/mod.ts";
-import { checkAccess, issueText, type NetEnv, readJson, toResponse } from "../net/mod.ts";
+import { type Caller, checkAccess, issueText, readJson, toResponse } from "../net/mod.ts";
 import type { WorkerCaller } from "./member.ts";
 import { Superseded } from "./superseded.ts";
 import { INCARNATION_HEADER } from "./wire.ts";
 
-/** A request to a lease route, after `authenticate`. */
-export type Call = Context<NetEnv>;
+/** A request to a lease route. */
+export interface Call {
+  /** What is called: the last part of the path. */
+  readonly name: string;
+  readonly request: Request;
+  readonly caller: Caller;
+  /** Whether it came over the home's Unix socket. */
+  readonly unix: boolean;
+}
 
 /** The name of the worker inside the server, which no token of another machine may have. */
 export const SERVE = "serve";
@@ -24,9 +30,7 @@ const MAX_INCARNATION = 100;
  * The worker that calls. Throws `permission_denied` for another access, and for `reserved` calls `reserved` when
  * another machine uses the name of the server's own worker.
  */
-export function callerOf(c: Call, reserved: boolean): WorkerCaller {
-  const caller = c.get("caller");
-  const { unix } = c.env;
+export function callerOf({ request, caller, unix }: Call, reserved: boolean): WorkerCaller {
   checkAccess(caller, "worker");
   if (reserved && caller.name === SERVE && !unix) {
     throw new SubletError(
@@ -37,7 +41,7 @@ export function callerOf(c: Call, reserved: boolean): WorkerCaller {
   return {
     name: caller.name,
     pool: caller.pool,
-    incarnation: processHeader(c, INCARNATION_HEADER),
+    incarnation: processHeader(request, INCARNATION_HEADER),
     // Only a register says so.
     succeeds: null,
     local: unix,
@@ -45,8 +49,8 @@ export function callerOf(c: Call, reserved: boolean): WorkerCaller {
 }
 
 /** The id of a process in the header `name`; null when there is none. Throws `invalid_request` for a long one. */
-export function processHeader(c: Call, name: string): string | null {
-  const value = c.req.header(name) ?? "";
+export function processHeader(request: Request, name: string): string | null {
+  const value = request.headers.get(name) ?? "";
   if (value.length > MAX_INCARNATION) {
     throw new SubletError(
       "invalid_request",
@@ -57,26 +61,26 @@ export function processHeader(c: Call, name: string): string | null {
 }
 
 /** The request's body as `schema` reads it. Throws `too_large`, `invalid_request`, `invalid_body`. */
-export function readRequest<T>(c: Call, schema: z.ZodType<T>): Promise<T> {
-  return readJson(c, schema, c.req.path.endsWith("/report") ? MAX_REPORT : MAX_BODY);
+export function readRequest<T>({ name, request }: Call, schema: z.ZodType<T>): Promise<T> {
+  return readJson({ req: { raw: request } }, schema, name === "report" ? MAX_REPORT : MAX_BODY);
 }
 
 /** The request's body as `schema` reads it, after `first` has seen it in whatever shape it is. */
 export async function readRequestAfter<T>(
-  c: Call,
+  request: Request,
   first: (raw: unknown) => void,
   schema: z.ZodType<T>,
 ): Promise<T> {
-  const raw = await readJson(c, z.unknown(), MAX_BODY);
+  const raw = await readJson({ req: { raw: request } }, z.unknown(), MAX_BODY);
   first(raw);
   const parsed = schema.safeParse(raw);
   if (parsed.success) return parsed.data;
   throw new SubletError("invalid_body", `the body is refused: ${issueText(parsed.error)}`);
 }
 
-/** The answer that says why a call was refused. A fault of the server's own is thrown on, to be logged. */
-export function refusal(error: unknown): Response {
-  if (!isError(error) || error.code === "internal") throw error;
+/** The answer that says why a call was refused. Null: it is a fault of the server's own, to be logged. */
+export function refusal(error: unknown): Response | null {
+  if (!isError(error) || error.code === "internal") return null;
   const response = toResponse(error, "executor");
   if (error instanceof Superseded && error.seconds !== null) {
     response.headers.set("retry-after", String(Math.ceil(error.seconds)));

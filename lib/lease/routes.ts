@@ -1,13 +1,12 @@
 /**
  * @module The calls of workers over HTTP: `POST /v1/executor/<call>`, piloop's worker protocol 7. Shapes are those of
- * `wire.ts`; a refusal is `{error, detail}`. `authenticate` before them says who calls.
+ * `wire.ts`; a refusal is `{error, detail}`.
  */
 
-import { Hono } from "hono";
 import type { Cid } from "../cas/mod.ts";
-import { SubletError } from "../home/mod.ts";
+import { type Log, messageOf, nullLog, SubletError } from "../home/mod.ts";
 import type { SavedPart } from "../job/mod.ts";
-import type { Caller, NetEnv } from "../net/mod.ts";
+import { type Caller, onError, pathOf, type Peer } from "../net/mod.ts";
 import type { Tx } from "../store/mod.ts";
 import type { LeaseEngine } from "./engine.ts";
 import type { JobRef } from "./kind.ts";
@@ -20,7 +19,14 @@ import {
   readRequestAfter,
   refusal,
 } from "./route_request.ts";
-import { MAX_POLL_SECONDS, ONCE_HEADER, PROTOCOL, requests, SUCCEEDS_HEADER } from "./wire.ts";
+import {
+  HOST_FAULT_HEADER,
+  MAX_POLL_SECONDS,
+  ONCE_HEADER,
+  PROTOCOL,
+  requests,
+  SUCCEEDS_HEADER,
+} from "./wire.ts";
 
 /** Puts versions of a repo of record into the CAS: blobs to take, in order; null: still building. Throws `not_sent`. */
 export type SendVersions = (
@@ -47,84 +53,126 @@ export interface LeaseRouteOptions {
   readonly saved?: SavedParts;
   /** The server's version, for the refusal of another protocol. */
   readonly version: string;
+  /** Where the server's own failures go. Default: nowhere. */
+  readonly log?: Log;
 }
 
-type Handler = (c: Call, worker: WorkerCaller) => Promise<Response>;
+const PREFIX = "/v1/executor/";
 
-/** The routes, to be mounted at the root. */
-export function leaseRoutes(
-  engine: LeaseEngine,
-  options: LeaseRouteOptions,
-): Hono<NetEnv> {
-  const app = new Hono<NetEnv>();
-  const calls = {
-    ...leaseCalls(engine, options),
-    ...repoCalls(engine, options),
-    ...savedCalls(engine, options),
-  };
-  for (const [call, handler] of Object.entries(calls)) {
-    app.post(`/v1/executor/${call}`, async (c) => {
-      try {
-        return await handler(c, callerOf(c, call !== "send"));
-      } catch (error) {
-        return refusal(error);
-      }
-    });
+type Handler = (call: Call, worker: WorkerCaller) => Promise<Response>;
+
+/** Says who calls; {@linkcode Authenticator} does. */
+export interface Who {
+  /** The caller, when that is known at once; else null. */
+  known(headers: Headers, peer: Peer): Caller | null;
+  /** The caller. Throws `unauthenticated`. */
+  identify(headers: Headers, peer: Peer): Promise<Caller>;
+}
+
+/**
+ * Answers the calls of workers, and gives null for a path that is none. A worker calls often, and thousands of them wait
+ * in a call at once, so there is no router and no middleware: one look-up and one promise for each.
+ */
+export class LeaseRoutes {
+  readonly #calls: ReadonlyMap<string, Handler>;
+  readonly #who: Who;
+  readonly #failed: ReturnType<typeof onError>;
+
+  constructor(engine: LeaseEngine, who: Who, options: LeaseRouteOptions) {
+    const { log = nullLog } = options;
+    this.#who = who;
+    this.#failed = onError("executor", log);
+    this.#calls = new Map(Object.entries({
+      ...leaseCalls(engine, options),
+      ...repoCalls(engine, options),
+      ...savedCalls(engine, options),
+    }));
   }
-  return app;
+
+  /** The answer to `request` from `peer`. Null: its path is no worker's. */
+  answer(request: Request, peer: Peer): Promise<Response> | null {
+    const path = pathOf(request.url);
+    return path.startsWith(PREFIX) ? this.#answer(request, peer, path) : null;
+  }
+
+  async #answer(request: Request, peer: Peer, path: string): Promise<Response> {
+    const { headers } = request;
+    try {
+      const caller = this.#who.known(headers, peer) ?? await this.#who.identify(headers, peer);
+      const name = path.slice(PREFIX.length);
+      const handler = request.method === "POST" ? this.#calls.get(name) : undefined;
+      if (handler === undefined) {
+        throw new SubletError("not_found", `there is no ${request.method} ${path}`);
+      }
+      const call = { name, request, caller, unix: peer.unix };
+      return await handler(call, callerOf(call, name !== "send"));
+    } catch (error) {
+      return refusal(error) ??
+        this.#failed(error instanceof Error ? error : new Error(messageOf(error)), {
+          req: { method: request.method, path },
+        });
+    }
+  }
+}
+
+function none(): Response {
+  return new Response(null, { status: 204 });
 }
 
 function leaseCalls(engine: LeaseEngine, { version }: LeaseRouteOptions): Record<string, Handler> {
   return {
-    register: async (c, worker) => {
+    register: async (call, worker) => {
       const body = await readRequestAfter(
-        c,
+        call.request,
         (raw) => checkProtocol(raw, version),
         requests.register,
       );
-      const once = c.req.header(ONCE_HEADER) === "1";
-      const caller = { ...worker, succeeds: processHeader(c, SUCCEEDS_HEADER) };
-      return c.json(await engine.register(caller, { ...body, casProbe: body.cas_probe, once }));
+      const once = call.request.headers.get(ONCE_HEADER) === "1";
+      const caller = { ...worker, succeeds: processHeader(call.request, SUCCEEDS_HEADER) };
+      return Response.json(
+        await engine.register(caller, { ...body, casProbe: body.cas_probe, once }),
+      );
     },
-    acquire: async (c, worker) => {
-      const body = await readRequest(c, requests.acquire);
-      return c.json(await engine.acquire(worker, body.request_id, body.sample));
+    acquire: async (call, worker) => {
+      const body = await readRequest(call, requests.acquire);
+      return Response.json(await engine.acquire(worker, body.request_id, body.sample));
     },
-    started: async (c, worker) => {
-      const body = await readRequest(c, requests.started);
+    started: async (call, worker) => {
+      const body = await readRequest(call, requests.started);
       await engine.started(worker, body.lease, body.handle, body.session_id);
-      return c.body(null, 204);
+      return none();
     },
-    heartbeat: async (c, worker) => {
-      const body = await readRequest(c, requests.heartbeat);
+    heartbeat: async (call, worker) => {
+      const body = await readRequest(call, requests.heartbeat);
       const leases = new Map(
         Object.entries(body.leases).map(([id, session]) => [Number(id), session]),
       );
-      return c.json(Object.fromEntries(await engine.heartbeat(worker, leases, body.sample)));
+      return Response.json(Object.fromEntries(await engine.heartbeat(worker, leases, body.sample)));
     },
-    report: async (c, worker) => {
-      const body = await readRequest(c, requests.report);
-      return c.json(await engine.report(worker, body.lease, body.request_id, body.report));
+    report: async (call, worker) => {
+      const body = await readRequest(call, requests.report);
+      return Response.json(await engine.report(worker, body.lease, body.request_id, body.report));
     },
-    lost: async (c, worker) => {
-      const body = await readRequest(c, requests.lost);
-      await engine.lost(worker, body.lease, body.reason);
-      return c.body(null, 204);
+    lost: async (call, worker) => {
+      const body = await readRequest(call, requests.lost);
+      const fault = call.request.headers.get(HOST_FAULT_HEADER) === "1";
+      await engine.lost(worker, body.lease, body.reason, fault ? "machine" : "worker");
+      return none();
     },
     // Ours: piloop's server answers 404.
-    leave: async (c, worker) => {
+    leave: async (_call, worker) => {
       await engine.leave(worker);
-      return c.body(null, 204);
+      return none();
     },
-    messages: async (c, worker) => {
-      const body = await readRequest(c, requests.messages);
-      const found = await engine.messages(worker, body.after, body.wait, c.req.raw.signal);
-      return found.length === 0 ? c.body(null, 204) : c.json(found);
+    messages: async (call, worker) => {
+      const body = await readRequest(call, requests.messages);
+      const found = await engine.messages(worker, body.after, body.wait, call.request.signal);
+      return found.length === 0 ? none() : Response.json(found);
     },
-    queued: async (c, worker) => {
-      const body = await readRequest(c, requests.queued);
+    queued: async (call, worker) => {
+      const body = await readRequest(call, requests.queued);
       await engine.queued(worker, body.message, body.error);
-      return c.body(null, 204);
+      return none();
     },
   };
 }
@@ -133,19 +181,19 @@ function leaseCalls(engine: LeaseEngine, { version }: LeaseRouteOptions): Record
 function savedCalls(engine: LeaseEngine, { saved }: LeaseRouteOptions): Record<string, Handler> {
   if (saved === undefined) return {};
   return {
-    saved: async (c, worker) => {
-      const part = await readRequest(c, requests.saved);
+    saved: async (call, worker) => {
+      const part = await readRequest(call, requests.saved);
       await saved.check(part);
       await engine.holding(worker, part.lease, (tx, job) => saved.append(tx, job, part));
-      return c.body(null, 204);
+      return none();
     },
   };
 }
 
 function repoCalls(engine: LeaseEngine, { send }: LeaseRouteOptions): Record<string, Handler> {
   return {
-    send: async (c, worker) => {
-      const { repo, revisions, have, wait } = await readRequest(c, requests.send);
+    send: async (call, worker) => {
+      const { repo, revisions, have, wait } = await readRequest(call, requests.send);
       if (!await engine.worksOn(worker, repo)) {
         throw new SubletError(
           "not_sent",
@@ -154,12 +202,12 @@ function repoCalls(engine: LeaseEngine, { send }: LeaseRouteOptions): Record<str
       }
       const seconds = Math.min(wait, MAX_POLL_SECONDS);
       const found = await asNotSent(() =>
-        send(c.get("caller"), repo, revisions, have, seconds, c.req.raw.signal)
+        send(call.caller, repo, revisions, have, seconds, call.request.signal)
       );
-      return found === null ? c.body(null, 204) : c.json(found);
+      return found === null ? none() : Response.json(found);
     },
-    secrets: async (c) => await noAgent((await readRequest(c, requests.secrets)).lease),
-    cli: async (c) => await noAgent((await readRequest(c, requests.cli)).lease),
+    secrets: async (call) => await noAgent((await readRequest(call, requests.secrets)).lease),
+    cli: async (call) => await noAgent((await readRequest(call, requests.cli)).lease),
   };
 }
 

@@ -13,6 +13,7 @@ export {
 export { credentialFromEnv, CREDENTIALS, tokenOf } from "./credential.ts";
 export { errorBody, type ErrorStyle, onError, onNotFound, toResponse } from "./http_error.ts";
 export { HttpsNetwork, type Tls } from "./https_network.ts";
+export { pathOf } from "./path_of.ts";
 export { issueText, readJson } from "./read_json.ts";
 export { CALLER_NAME, type TokenInfo, type TokenOptions, Tokens } from "./tokens.ts";
 export { type HttpClientOptions, openHttpClient, trustedRoots } from "./client.ts";

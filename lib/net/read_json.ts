@@ -44,27 +44,37 @@ export function issueText(error: z.ZodError): string {
 async function readText(request: Request, maxBytes: number, seconds: number): Promise<string> {
   const declared = request.headers.get("content-length");
   if (declared !== null && Number(declared) > maxBytes) throw tooLarge(maxBytes);
-  if (request.body === null) return "";
-  const reader = request.body.getReader();
-  let late = false;
-  const timer = setTimeout(() => {
-    late = true;
-    void reader.cancel().catch(() => {});
-  }, seconds * 1000);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(slow(seconds)), seconds * 1000);
+  });
+  try {
+    // A stream holds 64 KiB for each request that waits, so it is asked for only where the length is unknown.
+    const text = declared === null ? boundedText(request.body, maxBytes, late) : request.text();
+    return await Promise.race([text, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A body of unknown length. */
+async function boundedText(
+  body: ReadableStream<Uint8Array> | null,
+  maxBytes: number,
+  late: Promise<never>,
+): Promise<string> {
+  if (body === null) return "";
+  const reader = body.getReader();
+  late.catch(() => reader.cancel().catch(() => {}));
   const decoder = new TextDecoder();
   let length = 0;
   let text = "";
-  try {
-    while (true) {
-      const { done, value } = await reader.read();
-      if (late) throw slow(seconds);
-      if (done) return text + decoder.decode();
-      length += value.length;
-      if (length > maxBytes) throw tooLarge(maxBytes);
-      text += decoder.decode(value, { stream: true });
-    }
-  } finally {
-    clearTimeout(timer);
+  while (true) {
+    const { done, value } = await reader.read();
+    if (done) return text + decoder.decode();
+    length += value.length;
+    if (length > maxBytes) throw tooLarge(maxBytes);
+    text += decoder.decode(value, { stream: true });
   }
 }
 

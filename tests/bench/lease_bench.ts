@@ -1,13 +1,11 @@
 /** @module Figures of the lease engine: heartbeats and full cycles (acquire, started, report) a second. */
 
-import { openMemory } from "../../lib/cas/mod.ts";
-import { nullLog, systemClock, systemIds } from "../../lib/home/mod.ts";
-import { LeaseEngine, type WorkerCaller } from "../../lib/lease/mod.ts";
+import type { WorkerCaller } from "../../lib/lease/mod.ts";
 import { openSqlite } from "../../lib/store/mod.ts";
 import { TempDir } from "../kit/mod.ts";
 import type { Figure } from "./figure.ts";
+import { type ServerReady, startEngine } from "./lease_app.ts";
 import { fillQueue, IdleKind } from "./lease_queue.ts";
-import type { ServerReady } from "./lease_server.ts";
 import { RawConnection } from "./raw_http.ts";
 
 const SMALL = 1_000;
@@ -78,17 +76,7 @@ async function prepare(path: string, queued: number): Promise<void> {
 
 async function cyclesInProcess(path: string): Promise<number> {
   await using db = await openSqlite(path);
-  const engine = new LeaseEngine({
-    db,
-    cas: openMemory(),
-    clock: systemClock,
-    ids: systemIds,
-    log: nullLog,
-    kinds: [new IdleKind()],
-    timing: { renew: 10, grace: 50, toleration: 300 },
-    pools: { lab: {} },
-  });
-  await engine.start();
+  const engine = await startEngine(db, new IdleKind());
   const callers = Array.from({ length: CONNECTIONS }, (_, n): WorkerCaller => ({
     name: `p${n}`,
     pool: "lab",

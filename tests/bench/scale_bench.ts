@@ -1,15 +1,15 @@
 /** @module How far one server goes: thousands of workers and leases, a million queued jobs, bursts. */
 
-import { openMemory } from "../../lib/cas/mod.ts";
-import { type Clock, nullLog, systemClock, systemIds } from "../../lib/home/mod.ts";
-import { LeaseEngine, type WorkerCaller } from "../../lib/lease/mod.ts";
+import { type Clock, systemClock } from "../../lib/home/mod.ts";
+import type { LeaseEngine, WorkerCaller } from "../../lib/lease/mod.ts";
 import { type Db, openSqlite } from "../../lib/store/mod.ts";
 import { TempDir, until } from "../kit/mod.ts";
 import type { Figure } from "./figure.ts";
+import { type ServerReady, startEngine } from "./lease_app.ts";
 import { fillQueue, IdleKind } from "./lease_queue.ts";
 import { LineChild } from "./lines.ts";
 import type { ScaleCounts } from "./scale_client.ts";
-import type { ScaleReady, Usage } from "./scale_server.ts";
+import type { Usage } from "./scale_server.ts";
 
 const WORKERS = 5_000;
 const LEASES = 10_000;
@@ -57,7 +57,7 @@ async function together(
     await server[Symbol.asyncDispose]();
   };
   try {
-    const ready = await server.read<ScaleReady>();
+    const ready = await server.read<ServerReady>();
     await client.ask({ ask: "start", ...ready, leases });
     return { server, client, [Symbol.asyncDispose]: dispose };
   } catch (error) {
@@ -192,19 +192,6 @@ function caller(n: number): WorkerCaller {
   return { name: `w${n}`, pool: "lab", incarnation: null, succeeds: null, local: false };
 }
 
-function engineOn(db: Db, clock: Clock = systemClock): LeaseEngine {
-  return new LeaseEngine({
-    db,
-    cas: openMemory(),
-    clock,
-    ids: systemIds,
-    log: nullLog,
-    kinds: [new IdleKind()],
-    timing: { renew: 10, grace: 50, toleration: 300 },
-    pools: { lab: {} },
-  });
-}
-
 /** What an acquire costs with a short and with a long queue: in turn, so that both see the same machine. */
 async function queue(dir: TempDir): Promise<Figure[]> {
   const taken = 2_000;
@@ -213,8 +200,7 @@ async function queue(dir: TempDir): Promise<Figure[]> {
   for (const queued of [1_000, 1_000_000]) {
     const db = dbs.use(await openSqlite(dir.join(`queue-${queued}.sqlite`)));
     await fillQueue(db, queued + taken);
-    const engine = engineOn(db);
-    await engine.start();
+    const engine = await startEngine(db, new IdleKind());
     queues.push({ queued, engine, took: [] as number[] });
   }
   for (let n = 0; n < taken; n++) {
@@ -278,8 +264,7 @@ async function sweep(dir: TempDir): Promise<Figure[]> {
   await using db = await openSqlite(dir.join("sweep.sqlite"));
   await fillLive(db, SWEPT);
   const clock = new LateClock();
-  const engine = engineOn(db, clock);
-  await engine.start();
+  const engine = await startEngine(db, new IdleKind(), { clock });
   const looks: number[] = [];
   for (let n = 0; n < 9; n++) {
     const from = performance.now();

@@ -1,33 +1,15 @@
 /**
- * @module A lease server for the scale benchmark, in a process of its own: the production store, engine, routes and
- * authentication on a database file. It submits jobs and tells its own use of the machine when its stdin says so.
- * `scale_server.ts FILE WORKERS`.
+ * @module A lease server for the scale benchmark, in a process of its own. It submits jobs and tells its own use of the
+ * machine when its stdin says so. `scale_server.ts FILE WORKERS`.
  */
 
-import { Hono } from "hono";
 import process from "node:process";
-import { cidOf, openMemory } from "../../lib/cas/mod.ts";
-import { nullLog, systemClock, systemIds } from "../../lib/home/mod.ts";
-import { type JobRef, LeaseEngine, leaseRoutes } from "../../lib/lease/mod.ts";
-import {
-  authenticate,
-  HttpsNetwork,
-  type NetEnv,
-  onError,
-  serveHttp,
-  Tokens,
-} from "../../lib/net/mod.ts";
-import { openSqlite, type Tx } from "../../lib/store/mod.ts";
+import { cidOf } from "../../lib/cas/mod.ts";
+import type { JobRef } from "../../lib/lease/mod.ts";
+import type { Tx } from "../../lib/store/mod.ts";
+import { serveLeases } from "./lease_app.ts";
 import { IdleKind } from "./lease_queue.ts";
 import { answerLines } from "./lines.ts";
-
-/** What it prints when it is ready. */
-export interface ScaleReady {
-  readonly port: number;
-  readonly tokens: readonly string[];
-  /** A blob that its CAS holds. */
-  readonly probe: string;
-}
 
 /** What it may be asked. */
 export type ScaleQuestion =
@@ -63,39 +45,8 @@ class TimedKind extends IdleKind {
 }
 
 async function serve(path: string, workers: number): Promise<void> {
-  const db = await openSqlite(path);
-  const cas = openMemory();
   const kind = new TimedKind();
-  const engine = new LeaseEngine({
-    db,
-    cas,
-    clock: systemClock,
-    ids: systemIds,
-    log: nullLog,
-    kinds: [kind],
-    timing: { renew: 10, grace: 50, toleration: 300 },
-    pools: { lab: { evaluations: 2 } },
-  });
-  await engine.start();
-  const tokens = new Tokens(db, systemClock);
-  const secrets = await Promise.all(
-    Array.from({ length: workers }, (_, n) => tokens.create(`w${n}`, { access: "worker" })),
-  );
-  const network = await HttpsNetwork.open({
-    provider: "https",
-    listen: null,
-    tls: null,
-    url: null,
-  });
-  const app = new Hono<NetEnv>();
-  app.use("*", authenticate(tokens, network));
-  app.route("/", leaseRoutes(engine, { version: "bench", send: () => Promise.resolve([]) }));
-  app.onError(onError("executor", nullLog));
-  const server = await serveHttp({
-    fetch: (request, peer) => app.fetch(request, peer),
-    listen: { host: "127.0.0.1", port: 0 },
-  });
-  const probe = await cas.put(new TextEncoder().encode("probe"));
+  const { db, engine, ready } = await serveLeases(path, workers, kind, { evaluations: 2 });
   const jobCid = cidOf(new Uint8Array([1]));
   const submit = (key: string) =>
     db.write((tx) =>
@@ -132,7 +83,6 @@ async function serve(path: string, workers: number): Promise<void> {
       reachable: status.workers.reachable,
     };
   };
-  const ready: ScaleReady = { port: server.addr?.port ?? 0, tokens: secrets, probe };
   console.log(JSON.stringify(ready));
   await answerLines(async (question) => {
     const asked = question as ScaleQuestion;

@@ -1,13 +1,10 @@
 /** @module The lease routes behind real authentication, and a worker that speaks HTTP as piloop's does. */
 
-import { Hono } from "hono";
-import { nullLog, systemClock } from "../../lib/home/mod.ts";
-import { type LeaseRouteOptions, leaseRoutes } from "../../lib/lease/mod.ts";
+import { systemClock } from "../../lib/home/mod.ts";
+import { type LeaseRouteOptions, LeaseRoutes } from "../../lib/lease/mod.ts";
 import {
-  authenticate,
+  Authenticator,
   HttpsNetwork,
-  type NetEnv,
-  onError,
   type Peer,
   type TokenOptions,
   Tokens,
@@ -28,18 +25,22 @@ export interface Answer {
 /** Routes on a rig. */
 export class Served implements AsyncDisposable {
   readonly #tokens: Tokens;
-  readonly app: Hono<NetEnv>;
+  readonly #routes: LeaseRoutes;
   send: LeaseRouteOptions["send"] = () => Promise.resolve([]);
 
   private constructor(readonly rig: Rig, tokens: Tokens, network: HttpsNetwork) {
     this.#tokens = tokens;
-    this.app = new Hono<NetEnv>();
-    this.app.use("*", authenticate(tokens, network));
-    this.app.route(
-      "/",
-      leaseRoutes(rig.engine, { version: "9.9.9", send: (...args) => this.send(...args) }),
-    );
-    this.app.onError(onError("executor", nullLog));
+    this.#routes = new LeaseRoutes(rig.engine, new Authenticator(tokens, network), {
+      version: "9.9.9",
+      send: (...args) => this.send(...args),
+    });
+  }
+
+  /** The answer to a request to a path of workers. */
+  async fetch(request: Request, peer: Peer): Promise<Response> {
+    const answer = this.#routes.answer(request, peer);
+    if (answer === null) throw new Error(`${request.url} is no path of workers`);
+    return await answer;
   }
 
   static async make(options: RigOptions = {}): Promise<Served> {
@@ -93,7 +94,7 @@ export class HttpWorker {
       body: typeof body === "string" ? body : JSON.stringify(body),
       ...(signal === undefined ? {} : { signal }),
     });
-    const response = await this.served.app.fetch(request, this.peer);
+    const response = await this.served.fetch(request, this.peer);
     const text = await response.text();
     return {
       status: response.status,

@@ -1,9 +1,8 @@
 /** @module The server: processes that come and go, on one machine and one database. */
 
-import { Hono } from "hono";
 import { messageOf } from "../../lib/home/mod.ts";
-import { LeaseEngine, leaseRoutes, type Timing } from "../../lib/lease/mod.ts";
-import { type NetEnv, onError } from "../../lib/net/mod.ts";
+import { LeaseEngine, LeaseRoutes, type Timing } from "../../lib/lease/mod.ts";
+import type { Caller } from "../../lib/net/mod.ts";
 import type { Db } from "../../lib/store/mod.ts";
 import type { Backup, Disk } from "./database.ts";
 import { KINDS } from "./kinds.ts";
@@ -36,12 +35,22 @@ export interface ServerOptions {
   readonly onLog: (event: string, fields: Record<string, unknown>) => void;
 }
 
+/** Who calls, as the network says. */
+const BY_HEADER = {
+  known: (headers: Headers): Caller => ({
+    name: headers.get("x-worker") ?? "",
+    access: "worker",
+    pool: null,
+  }),
+  identify: (headers: Headers) => Promise.resolve(BY_HEADER.known(headers)),
+};
+
 /** One process of the server. */
 interface Life {
   readonly process: Process;
   readonly engine: LeaseEngine;
   readonly db: Db;
-  readonly app: Hono<NetEnv>;
+  readonly routes: LeaseRoutes;
   readonly replies: Set<(reply: Reply) => void>;
   ready: boolean;
 }
@@ -101,15 +110,12 @@ export class SimServer {
       timing,
       pools,
     });
-    const app = new Hono<NetEnv>();
-    app.use("*", async (c, next) => {
-      const name = c.req.header("x-worker") ?? "";
-      c.set("caller", { name, access: "worker", pool: null });
-      await next();
+    const routes = new LeaseRoutes(engine, BY_HEADER, {
+      send: () => Promise.resolve(null),
+      version: "0.0.0",
+      log,
     });
-    app.route("/", leaseRoutes(engine, { send: () => Promise.resolve(null), version: "0.0.0" }));
-    app.onError(onError("executor", log));
-    const life: Life = { process, engine, db, app, replies: new Set(), ready: false };
+    const life: Life = { process, engine, db, routes, replies: new Set(), ready: false };
     this.#life = life;
     process.onDeath = () => this.#died(life);
     world.note(`${process.name} starts`);
@@ -183,10 +189,12 @@ export class SimServer {
       signal: delivery.signal,
     });
     this.options.onRequest(delivery);
-    const response = await life.app.fetch(request, {
+    const answer = life.routes.answer(request, {
       address: delivery.unix ? null : "10.0.0.1",
       unix: delivery.unix,
     });
+    if (answer === null) throw new Error(`${delivery.path} is no path of workers`);
+    const response = await answer;
     const body = new Uint8Array(await response.arrayBuffer());
     if (!life.process.alive) return;
     this.options.onAnswer(delivery, response.status, body);

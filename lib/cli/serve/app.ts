@@ -2,48 +2,53 @@
 
 import { Hono } from "hono";
 import { type Log, systemClock } from "../../home/mod.ts";
-import { leaseRoutes } from "../../lease/mod.ts";
-import { authenticate, type NetEnv, onError, onNotFound } from "../../net/mod.ts";
+import { LeaseRoutes } from "../../lease/mod.ts";
+import {
+  authenticate,
+  Authenticator,
+  type NetEnv,
+  onNotFound,
+  type ServeOptions,
+} from "../../net/mod.ts";
 import { createApi } from "../../web/mod.ts";
 import { VERSION } from "../version.ts";
 import type { Parts } from "./compose.ts";
 import type { Settings } from "./settings.ts";
 
-/** The server's app. `urls` are where it listens, filled in once it does; `closing` answers every long-poll. */
+/** What answers every request. `urls` are where it listens, filled in once it does; `closing` answers every long-poll. */
 export function serverApp(
   { network }: Settings,
-  { cas, engine, evaluations, limits, tokens }: Parts,
+  { cas, engine, evaluations, agents, streams, limits, tokens }: Parts,
   urls: readonly string[],
   closing: AbortSignal,
   log: Log,
-): Hono<NetEnv> {
-  const app = new Hono<NetEnv>();
-  app.notFound(onNotFound((path) => path.startsWith("/v1/executor/") ? "executor" : "api"));
-  const who = authenticate(tokens, network);
-  const executor = new Hono<NetEnv & { Variables: { peer: NetEnv["Bindings"] } }>();
-  executor.onError(onError("executor", log));
-  executor.use("/v1/executor/*", who, async (c, next) => {
-    c.set("peer", c.env);
-    await next();
+): ServeOptions["fetch"] {
+  const workers = new LeaseRoutes(engine, new Authenticator(tokens, network), {
+    version: VERSION,
+    log,
+    send: (_caller, repo, revisions, have, wait, signal) =>
+      evaluations.send(repo, revisions, have, wait, signal),
+    saved: {
+      check: (part) => streams.check(part),
+      append: async (tx, job, part) => {
+        await streams.append(tx, job.id, part);
+        if (job.kind === agents.kind.kind) await agents.saved(tx, job.key, part);
+      },
+    },
   });
-  executor.route(
-    "/",
-    leaseRoutes(engine, {
-      version: VERSION,
-      send: (_caller, repo, revisions, have, wait, signal) =>
-        evaluations.send(repo, revisions, have, wait, signal),
-    }),
-  );
-  app.route("/", executor);
+  const app = new Hono<NetEnv>();
+  app.notFound(onNotFound(() => "api"));
   app.route(
     "/",
     createApi({
       cas,
       engine,
       evaluations,
+      agents,
+      streams,
       limits,
       tokens,
-      authenticate: who,
+      authenticate: authenticate(tokens, network),
       clock: systemClock,
       log,
       closing,
@@ -55,5 +60,5 @@ export function serverApp(
       },
     }),
   );
-  return app;
+  return (request, peer) => workers.answer(request, peer) ?? app.fetch(request, peer);
 }

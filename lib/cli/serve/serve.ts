@@ -6,7 +6,7 @@ import type { LimitView } from "../../lease/mod.ts";
 import { type HttpServer, serveHttp } from "../../net/mod.ts";
 import type { Output } from "../output.ts";
 import { takeHome } from "../server_lock.ts";
-import { aborted, endingSignal } from "../signals.ts";
+import { aborted, endingSignal, RESTART } from "../signals.ts";
 import { VERSION } from "../version.ts";
 import { serverApp } from "./app.ts";
 import { compose, type Parts } from "./compose.ts";
@@ -29,6 +29,7 @@ export async function serve(listen: string | undefined, output: Output): Promise
   await parts.engine.start();
   await parts.limits.load();
   await parts.evaluations.resume();
+  await parts.agents.resume();
   const closing = new AbortController();
   const servers = await listenAll(settings, parts, closing.signal, log);
   const tcp = servers.find((server) => server.addr !== null);
@@ -54,9 +55,7 @@ async function listenAll(
 ): Promise<HttpServer[]> {
   const { network, paths } = settings;
   const urls: string[] = [];
-  const app = serverApp(settings, parts, urls, closing, log);
-  const fetch = (request: Request, peer: Parameters<typeof app.fetch>[1]) =>
-    app.fetch(request, peer);
+  const fetch = serverApp(settings, parts, urls, closing, log);
   const servers = [await serveHttp({ fetch, unix: paths.socket, log })];
   if (network.listen !== null) {
     try {
@@ -93,5 +92,6 @@ async function work(
     minFreeBytes: config.storage.minFreeGb * 2 ** 30,
   });
   await aborted(ending);
-  await worker.drain(DRAIN_SECONDS);
+  if (ending.reason === RESTART) await worker.leave();
+  else await worker.drain(DRAIN_SECONDS);
 }
