@@ -19,8 +19,11 @@ export async function somethingAt(path: string): Promise<boolean> {
 export async function unlockDirectories(path: string): Promise<void> {
   const open = [path];
   for (let directory = open.pop(); directory !== undefined; directory = open.pop()) {
-    // One that is not ours, or that has just gone, shows when the removal is tried again.
-    await Deno.chmod(directory, 0o700).catch(() => {});
+    // One that is not ours, or that has just gone, shows when what was meant with it is tried again.
+    const mode = await Deno.lstat(directory).then((info) => info.mode ?? 0, () => 0);
+    if ((mode & 0o700) !== 0o700) {
+      await Deno.chmod(directory, (mode & 0o777) | 0o700).catch(() => {});
+    }
     try {
       for await (const entry of Deno.readDir(directory)) {
         if (entry.isDirectory) open.push(`${directory}/${entry.name}`);

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { isError } from "../../lib/home/mod.ts";
+import { isError, nullLog, systemClock, systemIds } from "../../lib/home/mod.ts";
+import { GitFailure, GitVcs } from "../../lib/vcs/mod.ts";
 import { exec } from "../kit/exec.ts";
 import { Desk } from "./capture_kit.ts";
-import { failure, git } from "./kit.ts";
+import { Bench, failure, git } from "./kit.ts";
 
 Deno.test("a checkout that nobody touched brings nothing home, in two processes of git", async () => {
   await using desk = await Desk.make();
@@ -503,7 +504,6 @@ Deno.test("a SHA-256 repository's work comes home too", async () => {
 Deno.test("a full disk fails the capture, and it can be tried again", async () => {
   await using desk = await Desk.make();
   await desk.write("new.txt", "n\n");
-  const { GitFailure } = await import("../../lib/vcs/mod.ts");
   desk.bench.before = (spec) => {
     if (!spec.argv.includes("update-index")) return;
     throw new GitFailure(
@@ -518,4 +518,86 @@ Deno.test("a full disk fails the capture, and it can be tried again", async () =
   for (const name of ["sublet-tmp"]) {
     assert.deepEqual(await Array.fromAsync(Deno.readDir(`${desk.replica.path}/${name}`)), []);
   }
+});
+
+Deno.test("jobs at once on one replica each bring their own work home, while others come and go", async () => {
+  await using desk = await Desk.make();
+  const { replica, record, bench, base } = desk;
+  const supply = { cas: bench.cas, ask: bench.asks(record) };
+  const next = await desk.work.commit({ "later.txt": "l\n" });
+  const one = async (i: number): Promise<string> => {
+    const path = bench.dir.join(`runs/many-${i}/worktree`);
+    await replica.checkout(i % 3 === 0 ? next : base, path, supply);
+    await Deno.writeTextFile(`${path}/mine.txt`, `${i}\n`);
+    await git(path, "checkout", "-q", "-b", "mine");
+    if (i % 2 === 0) {
+      await git(path, "add", "-A");
+      await git(path, "commit", "-q", "-m", `Number ${i}`);
+    }
+    const { work, branches } = await replica.capture(bench.cas, path, i % 3 === 0 ? next : base);
+    assert.ok(work);
+    assert.deepEqual(branches, []);
+    await replica.discard(path);
+    await record.receive(bench.cas, work, base);
+    return await desk.work.git("show", `${work.head}:mine.txt`);
+  };
+  const found = await Promise.all(Array.from({ length: 8 }, (_, i) => one(i)));
+  assert.deepEqual(found, Array.from({ length: 8 }, (_, i) => `${i}`));
+  assert.deepEqual(await replica.checkouts("/"), [desk.path]);
+});
+
+const other = Deno.uid() === 0 && await Deno.stat("/usr/bin/setpriv").then(() => true, () => false)
+  ? ""
+  : " (SKIPPED: it takes root and setpriv to run git as another user)";
+
+Deno.test({
+  name: `files that the job closed are taken, and those of another user are named${other}`,
+  ignore: other !== "",
+  async fn() {
+    const before = Deno.umask(0);
+    await using _ = { [Symbol.asyncDispose]: async () => void await Deno.umask(before) };
+    await using bench = await Bench.make();
+    await Deno.chmod(bench.dir.path, 0o777);
+    const { work, record } = await bench.record();
+    const base = await work.commit({ "closed/tracked": "t\n", "b": "b\n" });
+    const nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    const script = 'exec <"$1" || exit 126; shift; exec "$@"';
+    const vcs = new GitVcs({
+      processes: {
+        exec({ stdin, ...spec }) {
+          if (stdin === undefined || stdin instanceof Uint8Array) {
+            const given = stdin === undefined ? {} : { stdin };
+            return exec({ ...spec, ...given, argv: [...nobody, ...spec.argv] });
+          }
+          // The file is opened by whom git runs as.
+          const shell = ["/bin/sh", "-c", script, "sh", stdin.path];
+          return exec({ ...spec, argv: [...nobody, ...shell, ...spec.argv] });
+        },
+      },
+      clock: systemClock,
+      ids: systemIds,
+      log: nullLog,
+    });
+    const replica = await vcs.replica(bench.dir.join("clones/1"));
+    const path = bench.dir.join("runs/1/worktree");
+    await replica.checkout(base, path, { cas: bench.cas, ask: bench.asks(record) });
+    for (const name of ["secret", "closed/new", "theirs"]) {
+      await Deno.writeTextFile(`${path}/${name}`, `${name}\n`);
+      if (name !== "theirs") await Deno.chown(`${path}/${name}`, 65534, 65534);
+    }
+    await Deno.chmod(`${path}/secret`, 0);
+    await Deno.chmod(`${path}/theirs`, 0o600);
+    await Deno.chown(`${path}/closed`, 65534, 65534);
+    await Deno.writeTextFile(`${path}/closed/tracked`, "changed\n");
+    await Deno.chmod(`${path}/closed`, 0);
+    const { work: sent, leftOut } = await replica.capture(bench.cas, path, base);
+    assert.ok(sent);
+    await record.receive(bench.cas, sent, base);
+    const names = ["secret", "closed/new", "closed/tracked", "theirs", "b"];
+    assert.deepEqual(await record.untracked(sent.head, names), ["theirs"]);
+    assert.equal(await work.git("show", `${sent.head}:closed/tracked`), "changed");
+    assert.equal(leftOut.length, 1);
+    assert.equal(leftOut[0]?.path, "theirs");
+    assert.match(leftOut[0]?.reason ?? "", /Permission denied/);
+  },
 });
