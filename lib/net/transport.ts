@@ -1,6 +1,6 @@
 /** @module How the client's connections are made: a pool of them to one server, plain, with TLS, or on a Unix socket. */
 
-import type { Dispatcher, Pool, ProxyAgent } from "undici";
+import type { Dispatcher, Pool } from "undici";
 import { SubletError } from "../home/mod.ts";
 import { hideEnvironment } from "./hidden_environment.ts";
 
@@ -69,23 +69,36 @@ function tcpTransport(url: URL, ca: string | undefined, proxy: string | undefine
   };
 }
 
-const POOL = {
-  connections: CONNECTIONS,
-  connectTimeout: CONNECT_MS,
-  keepAliveTimeout: KEEP_ALIVE_MS,
-  // Both are timed by the exchange, which knows whether a body still moves.
-  headersTimeout: 0,
-  bodyTimeout: 0,
-};
-
+/** A pool that is loaded and made with the first request. */
 function pooled(origin: string, options: Pool.Options): Pick<Transport, "dispatch" | "close"> {
-  return lazy(async () => {
+  let pool: Promise<Pool> | null = null;
+  let closed = false;
+  const open = async () => {
+    hideEnvironment();
     // The whole of undici takes far longer to load than this part of it.
     const module: { readonly default: typeof Pool } = await import(
       "undici/lib/dispatcher/pool.js"
     );
-    return new module.default(origin, { ...POOL, ...options });
-  });
+    return new module.default(origin, {
+      connections: CONNECTIONS,
+      connectTimeout: CONNECT_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      // Both are timed by the exchange, which knows whether a body still moves.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      ...options,
+    });
+  };
+  return {
+    async dispatch(each, handler) {
+      if (closed) throw new SubletError("unavailable", "this HTTP client is closed");
+      (await (pool ??= open())).dispatch(each, handler);
+    },
+    close() {
+      closed = true;
+      pool?.then((opened) => opened.destroy()).catch(() => {});
+    },
+  };
 }
 
 /** Tunnels through the proxy at `uri`, which may hold a user and a password. */
@@ -94,40 +107,13 @@ function proxied(
   uri: string,
   ca: string | undefined,
 ): Pick<Transport, "dispatch" | "close"> {
-  const { dispatch, close } = lazy(async () => {
-    const agent: { readonly default: typeof ProxyAgent } = await import(
-      "undici/lib/dispatcher/proxy-agent.js"
-    );
-    const base: { readonly default: typeof Dispatcher } = await import(
-      "undici/lib/dispatcher/dispatcher.js"
-    );
-    const connect: { readonly default: Dispatcher["connect"] } = await import(
-      "undici/lib/api/api-connect.js"
-    );
-    // The whole of undici would give its dispatchers this method.
-    base.default.prototype.connect = connect.default;
-    const tls = ca === undefined ? {} : { requestTls: { ca }, proxyTls: { ca } };
-    return new agent.default({ ...POOL, uri, ...tls });
+  const tunnel = { proxy: new URL(uri), target: new URL(origin), ca, timeoutMs: CONNECT_MS };
+  return pooled(origin, {
+    connect(_options, callback) {
+      import("./tunnel.ts").then(({ openTunnel }) => openTunnel(tunnel)).then(
+        (socket) => callback(null, socket),
+        (error) => callback(error instanceof Error ? error : new Error(String(error)), null),
+      );
+    },
   });
-  return { dispatch: (each, handler) => dispatch({ ...each, origin }, handler), close };
-}
-
-/** Connections that are loaded and made with the first request. */
-function lazy(make: () => Promise<Dispatcher>): Pick<Transport, "dispatch" | "close"> {
-  let made: Promise<Dispatcher> | null = null;
-  let closed = false;
-  const open = async () => {
-    hideEnvironment();
-    return await make();
-  };
-  return {
-    async dispatch(each, handler) {
-      if (closed) throw new SubletError("unavailable", "this HTTP client is closed");
-      (await (made ??= open())).dispatch(each, handler);
-    },
-    close() {
-      closed = true;
-      made?.then((opened) => opened.destroy()).catch(() => {});
-    },
-  };
 }

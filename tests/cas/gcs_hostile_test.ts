@@ -71,7 +71,7 @@ class FakeGcs implements AsyncDisposable {
         return refuse(412, "conditionNotMet");
       }
       if (query.get("uploadType") === "resumable") {
-        const id = `s${this.seen.length}`;
+        const id = crypto.randomUUID();
         this.sessions.set(id, { name, bytes: new Uint8Array(0) });
         return new Response(null, { headers: { location: `${this.url}/elsewhere?session=${id}` } });
       }

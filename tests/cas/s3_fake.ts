@@ -124,7 +124,7 @@ export class FakeS3 implements AsyncDisposable {
   #multipart(key: string, { method, url, body }: Seen): Response {
     const id = url.searchParams.get("uploadId") ?? "";
     if (method === "POST" && id === "") {
-      const fresh = `upload-${this.seen.length}`;
+      const fresh = crypto.randomUUID();
       this.uploads.set(fresh, new Map());
       return new Response(`<R><UploadId>${fresh}</UploadId></R>`);
     }
