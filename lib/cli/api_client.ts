@@ -63,10 +63,21 @@ export class ApiClient implements Disposable {
     body?: unknown,
     signal?: AbortSignal,
   ): Promise<Uint8Array> {
+    return (await this.answer(method, path, body, signal)).bytes;
+  }
+
+  /** One call; the bytes of its answer, and its headers. */
+  async answer(
+    method: string,
+    path: string,
+    body?: unknown,
+    signal?: AbortSignal,
+  ): Promise<{ readonly bytes: Uint8Array; readonly headers: Headers }> {
     const response = await this.#request(method, path, body, signal);
     const bytes = await response.bytes();
-    if (response.status >= 200 && response.status < 300) return bytes;
-    throw refusal(response.status, new TextDecoder().decode(bytes));
+    const { status, headers } = response;
+    if (status >= 200 && status < 300) return { bytes, headers };
+    throw refusal(status, new TextDecoder().decode(bytes));
   }
 
   async #request(method: string, path: string, body: unknown, signal: AbortSignal | undefined) {

@@ -1,11 +1,12 @@
 /** @module `sublet eval`: measure commits, and print each result when it is there. */
 
 import type { Command } from "@commander-js/extra-typings";
-import { EXIT, SubletError } from "../home/mod.ts";
+import { EXIT } from "../home/mod.ts";
 import { ApiClient } from "./api_client.ts";
 import { Finished } from "./finished.ts";
 import { number, Output } from "./output.ts";
 import { integer } from "./parse.ts";
+import { Patience } from "./patience.ts";
 import { type EvaluationView, isEnded, metricsText } from "./views.ts";
 
 /** Add the command. */
@@ -81,26 +82,14 @@ export async function followAll(
   return all;
 }
 
-/** Poll `evaluation` until it ended. A server that restarts meanwhile is waited for, up to two minutes. */
-async function follow(api: ApiClient, evaluation: EvaluationView): Promise<EvaluationView> {
-  let silentSince: number | null = null;
+/** Poll `evaluation` until it ended. A server that restarts meanwhile is waited for. */
+async function follow(api: ApiClient, { evaluation }: EvaluationView): Promise<EvaluationView> {
+  const patience = new Patience();
   while (true) {
-    try {
-      const now = await api.call<EvaluationView>(
-        "GET",
-        `/v1/evaluations/${evaluation.evaluation}?wait=25`,
-      );
-      silentSince = null;
-      if (isEnded(now)) return now;
-    } catch (error) {
-      if (
-        !(error instanceof SubletError) ||
-        !["unreachable", "unavailable", "failed"].includes(error.code)
-      ) throw error;
-      silentSince ??= Date.now();
-      if (Date.now() - silentSince > 120_000) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 500));
-    }
+    const now = await patience.ask(() =>
+      api.call<EvaluationView>("GET", `/v1/evaluations/${evaluation}?wait=25`)
+    );
+    if (now !== null && isEnded(now)) return now;
   }
 }
 

@@ -1,11 +1,12 @@
 /** @module `sublet job list | show | logs | cancel | retry`. */
 
 import type { Command } from "@commander-js/extra-typings";
-import { SubletError } from "../home/mod.ts";
 import { ApiClient } from "./api_client.ts";
-import { age, number, Output, plainCell } from "./output.ts";
+import { age, number, Output } from "./output.ts";
 import { integer } from "./parse.ts";
-import { type EvaluationView, metricsText } from "./views.ts";
+import { agentRows } from "./agent_result.ts";
+import { addLogs } from "./job_logs.ts";
+import { type AgentView, type EvaluationView, metricsText, type PromptView } from "./views.ts";
 
 /** A job in a list, as the API answers it. */
 interface JobView {
@@ -41,6 +42,8 @@ interface JobDetails extends JobView {
     fields: unknown;
   }[];
   readonly evaluation?: EvaluationView | null;
+  readonly agent?: AgentView | null;
+  readonly prompts?: readonly PromptView[];
 }
 
 /** What a cancel came to. */
@@ -64,7 +67,7 @@ function addList(job: Command): void {
     .description("List jobs, newest first.")
     .option("--state <state>", "only jobs in this state: open, reported, dead or cancelled")
     .option("--campaign <name>", "only jobs of this campaign")
-    .option("--kind <kind>", "only jobs of this kind, such as evaluation")
+    .option("--kind <kind>", "only jobs of this kind, evaluation or agent")
     .option("--before <job>", "only older ones than this job", integer(1, Number.MAX_SAFE_INTEGER))
     .option("--limit <n>", "at most so many", integer(1, 1000), 50)
     .option("--json", "print one JSON line for each job")
@@ -82,7 +85,7 @@ function addList(job: Command): void {
         for (const each of jobs) output.line(JSON.stringify(each));
         return;
       }
-      if (jobs.length === 0) output.note("no job yet: `sublet eval` queues one");
+      if (jobs.length === 0) output.note("no job yet: `sublet eval` or `sublet agent` queues one");
       output.table(
         ["job", "kind", "state", "worker", "lease", "attempts", "age", "why"],
         jobs.map((each) => [
@@ -117,6 +120,7 @@ function addShow(job: Command): void {
         ...(found.reason ? [["reason", found.reason]] : []),
         ...(found.waits ? [["waits", found.waits]] : []),
         ...evaluationRows(found.evaluation ?? null),
+        ...rowsOfAgent(found.agent ?? null, found.prompts ?? []),
       ]);
       for (const lease of found.leases) {
         output.table([], [[
@@ -151,43 +155,22 @@ function evaluationRows(evaluation: EvaluationView | null): string[][] {
   ];
 }
 
-function addLogs(job: Command): void {
-  job.command("logs")
-    .description("Print a job's log files, or list them.")
-    .argument("<job>", "the job's number", integer(1, Number.MAX_SAFE_INTEGER))
-    .argument("[file]", "one file's path, as --list prints it (default: every one)")
-    .option("--list", "list the files")
-    .option("--json", "with --list: print one JSON document")
-    .action(async (id, file, options) => {
-      const output = new Output(options);
-      using api = await ApiClient.open();
-      const { files } = await api.call<{ files: Record<string, string> }>(
-        "GET",
-        `/v1/jobs/${id}/logs`,
-      );
-      if (options.list === true) {
-        if (output.json) return output.document(files);
-        return output.table(
-          ["file", "cid"],
-          Object.entries(files).map(([path, cid]) => [path, cid]),
-        );
-      }
-      const paths = file === undefined ? Object.keys(files).sort() : [file];
-      if (paths.length === 0) {
-        output.note(`job ${id} has no log files yet: they come with its report`);
-      }
-      for (const path of paths) {
-        if (files[path] === undefined) {
-          throw new SubletError(
-            "not_found",
-            `job ${id} has no log file ${path}: \`sublet job logs ${id} --list\` lists them`,
-          );
-        }
-        if (paths.length > 1) output.note(`==> ${plainCell(path)} <==`);
-        const escaped = path.split("/").map(encodeURIComponent).join("/");
-        output.bytes(await api.raw("GET", `/v1/jobs/${id}/logs/${escaped}`));
-      }
-    });
+function rowsOfAgent(agent: AgentView | null, prompts: readonly PromptView[]): string[][] {
+  if (agent === null) return [];
+  const model = agent.model === null ? "" : ` with ${agent.model}`;
+  return [
+    ["asked", agent.prompt],
+    ["base", `${agent.base.slice(0, 10)} ${agent.subject}`],
+    ["harness", `${agent.harness}${model}, in the role ${agent.role}`],
+    ...(agent.resumes === null ? [] : [["goes on", `with the session of agent ${agent.resumes}`]]),
+    ...(agent.session_id === null ? [] : [["session", agent.session_id]]),
+    ...(agent.active_at === null ? [] : [["active", agent.active_at]]),
+    ...agentRows(agent),
+    ...prompts.map(({ prompt, state, text, actor, error }) => [
+      `prompt ${prompt}`,
+      `${state}${error === null ? "" : ` (${error})`}, by ${actor}: ${text}`,
+    ]),
+  ];
 }
 
 function addEnding(job: Command): void {

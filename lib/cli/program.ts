@@ -2,6 +2,8 @@
 
 import { Command, CommanderError } from "@commander-js/extra-typings";
 import { EXIT, SubletError } from "../home/mod.ts";
+import { addAgent } from "./agent_command.ts";
+import { addAttach } from "./attach_command.ts";
 import { addCas } from "./cas_command.ts";
 import { addEval } from "./eval_command.ts";
 import { Finished } from "./finished.ts";
@@ -10,6 +12,7 @@ import { addJob } from "./job_command.ts";
 import { addLimits } from "./limits_command.ts";
 import { describe, Output } from "./output.ts";
 import { addPool } from "./pool_command.ts";
+import { addPrompt } from "./prompt_command.ts";
 import { addServe } from "./serve_command.ts";
 import { addStatus } from "./status_command.ts";
 import { addStop } from "./stop_command.ts";
@@ -45,6 +48,9 @@ Examples:
       addStop,
       addWorker,
       addEval,
+      addAgent,
+      addAttach,
+      addPrompt,
       addJob,
       addStatus,
       addPool,

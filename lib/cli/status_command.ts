@@ -10,6 +10,18 @@ import {
 } from "./limits_command.ts";
 import { age, Output } from "./output.ts";
 
+interface RunningAgent {
+  readonly job: number | null;
+  readonly campaign: string;
+  readonly role: string;
+  readonly harness: string;
+  readonly worker: string | null;
+  readonly started_at: string | null;
+  readonly active_at: string | null;
+  readonly tokens: number | null;
+  readonly said: string | null;
+}
+
 interface StatusView {
   readonly server: {
     readonly version: string;
@@ -23,9 +35,13 @@ interface StatusView {
     readonly running: number;
     readonly waits: string | null;
   };
+  readonly agents: readonly RunningAgent[];
   readonly limits: readonly LiveKeyView[];
   readonly refused_limits: readonly RefusedLimitView[];
 }
+
+/** Characters of what an agent said that are shown. */
+const MAX_SAID = 100;
 
 /** Add the command. */
 export function addStatus(root: Command): void {
@@ -60,10 +76,24 @@ function show(output: Output, status: StatusView): void {
     ["workers", `${workers.reachable} of ${workers.total} reachable`],
     ["jobs", `${jobs.running} running, ${jobs.queued} queued`],
     ...(jobs.waits === null ? [] : [["waits", jobs.waits]]),
+    ...status.agents.map((each) => ["agent", agentText(each)]),
     ...status.limits.map((each) => ["limit", `${limitText(each)} (${limitSource(each)})`]),
     ...status.refused_limits.map((each) => [
       "limit",
       `not in force: ${limitText(each)}: ${each.why}`,
     ]),
   ]);
+}
+
+/** One line for an agent that runs: since when, when it was last heard, its tokens, and what it said. */
+function agentText(agent: RunningAgent): string {
+  const { job, campaign, role, harness, worker, started_at: start, active_at: active } = agent;
+  const ago = (at: string | null) => at === null ? "?" : age(Date.now() - Date.parse(at));
+  const parts = [
+    `job ${job} ${campaign} ${role} (${harness}) on ${worker ?? "?"}`,
+    `for ${ago(start)}`,
+    `active ${ago(active)} ago`,
+    ...(agent.tokens === null ? [] : [`${agent.tokens} tokens`]),
+  ];
+  return `${parts.join(", ")}${agent.said === null ? "" : `: ${agent.said.slice(0, MAX_SAID)}`}`;
 }

@@ -22,8 +22,8 @@ import { takeWork } from "./agent_work.ts";
 import type { Workspaces } from "./workspace.ts";
 
 /** How often a failure that is no fault of this machine is tried again, and how long that takes at most, ms. */
-const TRIES = 4;
-const FIRST_RETRY_MS = 2_000;
+const TRIES = 2;
+const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
 /** How many agents land at once. */
 const AT_ONCE = 4;

@@ -76,10 +76,14 @@ export interface Agent {
   readonly lease: number | null;
   readonly attempts: number;
   readonly session_id: string | null;
+  /** Of its session: `claude`, `codex` or `pi`. Null: it keeps none that is known here. */
+  readonly session_format: string | null;
   readonly usage: AgentUsage | null;
   /** Seconds that it ran. */
   readonly seconds: number | null;
   readonly exit_code: number | null;
+  /** Whether it was stopped because its time was over. */
+  readonly timed_out: boolean;
   readonly changed: boolean | null;
   readonly error: string | null;
   /** Log files by path: the address of each. */
@@ -119,9 +123,11 @@ interface AgentRow extends Row {
   lease: number | null;
   attempts: number;
   session_id: string | null;
+  session_format: string | null;
   usage: string | null;
   seconds: number | null;
   exit_code: number | null;
+  timed_out: number;
   changed: number | null;
   error: string | null;
   files: string;
@@ -134,7 +140,7 @@ interface AgentRow extends Row {
 
 const SELECT = `SELECT a.id, a.job, p.name AS campaign, a.role, a.harness, a.model, a.effort,
     a.prompt, a.base, a.subject, a.state, a.timeout, a.resumes, a.worker, a.lease, a.attempts,
-    a.session_id, a.usage, a.seconds, a.exit_code, a.changed, a.error, a.files, a.landed,
+    a.session_id, a.format AS session_format, a.usage, a.seconds, a.exit_code, a.timed_out, a.changed, a.error, a.files, a.landed,
     a.requested_at, a.started_at, a.ended_at,
     coalesce(a.ended_at, (SELECT max(s.updated_at) FROM streams s WHERE s.lease = a.lease),
       a.started_at) AS active_at
@@ -193,6 +199,7 @@ function fromRow(row: AgentRow): Agent {
     agent: id,
     state: state as AgentState,
     usage: usage === null ? null : JSON.parse(usage),
+    timed_out: row.timed_out === 1,
     changed: changed === null ? null : changed === 1,
     files: JSON.parse(files),
     landed: landed === null ? null : JSON.parse(landed),

@@ -90,7 +90,7 @@ export async function endAgent(
 export async function reopenAgent(tx: Tx, id: number): Promise<void> {
   const reopened = await tx.run(
     `UPDATE agents SET state = 'waiting', worker = NULL, session = NULL, usage = NULL, files = '{}',
-       seconds = NULL, exit_code = NULL, changed = NULL, error = NULL, report = NULL, landed = NULL,
+       seconds = NULL, exit_code = NULL, timed_out = 0, changed = NULL, error = NULL, report = NULL, landed = NULL,
        started_at = NULL, ended_at = NULL
      WHERE id = ? AND state IN ('failed', 'cancelled', 'lost') AND landed IS NULL`,
     [id],
@@ -144,6 +144,7 @@ export async function recordAgentReport(
     files: JSON.stringify(report.files),
     seconds: secondsOf(report),
     exit_code: ran?.process.exit_code ?? null,
+    timed_out: ran?.process.status === "timed_out" ? 1 : 0,
     changed: ran === null ? 0 : ran.changed ? 1 : 0,
     error: errorOf(report, holder),
     report: JSON.stringify({

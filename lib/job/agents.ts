@@ -34,12 +34,17 @@ import { noteSession } from "./agent_store_results.ts";
 import type { Campaign } from "./campaign_store.ts";
 import { Waiters, waitUntil } from "./evaluation_waiters.ts";
 import { type Queue, Submitter } from "./job_queue.ts";
-import type { SavedPart } from "./stream_shapes.ts";
+import { sessionLines } from "./session_text.ts";
+import { type SavedPart, SESSION_STREAM } from "./stream_shapes.ts";
 import type { Streams } from "./streams.ts";
 import { Workspaces } from "./workspace.ts";
 
 /** Versions of other work that an agent may read, at most. */
 const HISTORY = 200;
+/** What an agent prints in its first turn. */
+const STDOUT = "agent_session.stdout";
+/** How much of a session is read for what it said last. */
+const SAID_BYTES = 128 * 1024;
 
 /** What agents are made of. */
 export interface AgentsDeps {
@@ -198,6 +203,26 @@ export class Agents {
   /** The agent of a job, or null. */
   async ofJob(job: number): Promise<Agent | null> {
     return await this.#deps.db.read((tx) => agentOfJob(tx, job));
+  }
+
+  /** The format of the session of a job's agent; null: it has none that is known, or is no agent's. */
+  async formatOf(job: number): Promise<string | null> {
+    const row = await this.#deps.db.read((tx) =>
+      tx.get<Row & { format: string | null }>("SELECT format FROM agents WHERE job = ?", [job])
+    );
+    return row?.format ?? null;
+  }
+
+  /** The last lines that a running agent said, at most `lines`. */
+  async said(job: number, lines: number): Promise<string[]> {
+    const format = await this.formatOf(job);
+    const stream = format === null ? STDOUT : SESSION_STREAM;
+    const bytes = await this.#deps.streams.tail(job, stream, SAID_BYTES);
+    const text = new TextDecoder().decode(bytes).split("\n");
+    // The first one may be the rest of a line.
+    const whole = bytes.length < SAID_BYTES ? text : text.slice(1);
+    return whole.filter((line) => line !== "").flatMap((line) => sessionLines(format, line))
+      .slice(-lines);
   }
 
   /** Agents, from new to old. */

@@ -4,9 +4,10 @@ import { Hono, type MiddlewareHandler } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { Cas } from "../cas/mod.ts";
 import { type Clock, type Log, SubletError } from "../home/mod.ts";
-import type { Evaluations } from "../job/mod.ts";
+import type { Agents, Evaluations, Streams } from "../job/mod.ts";
 import type { Limits } from "../lease/mod.ts";
 import { type NetEnv, onError, type Tokens } from "../net/mod.ts";
+import { agentRoutes } from "./agent_routes.ts";
 import { campaignRoutes } from "./campaign_routes.ts";
 import type { ApiEngine } from "./engine_port.ts";
 import { evaluationRoutes } from "./evaluation_routes.ts";
@@ -15,8 +16,10 @@ import { limitRoutes } from "./limit_routes.ts";
 import { logRoutes } from "./log_routes.ts";
 import { mount } from "./mount.ts";
 import { openApi } from "./openapi.ts";
+import { checkPool } from "./requests.ts";
 import { Raw, type Route, route } from "./route.ts";
 import { type ServerInfo, statusRoutes } from "./status_routes.ts";
+import { streamRoutes } from "./stream_routes.ts";
 import { tokenRoutes } from "./token_routes.ts";
 import { workerRoutes } from "./worker_routes.ts";
 
@@ -25,6 +28,8 @@ export interface ApiDeps {
   readonly cas: Cas;
   readonly engine: ApiEngine;
   readonly evaluations: Evaluations;
+  readonly agents: Agents;
+  readonly streams: Streams;
   readonly limits: Limits;
   readonly tokens: Tokens;
   readonly clock: Clock;
@@ -55,14 +60,22 @@ export function createApi(deps: ApiDeps): Hono<NetEnv> {
 
 /** Every route of the API. */
 export function apiRoutes(deps: ApiDeps): Route[] {
-  const { engine, evaluations, limits, cas, server, clock, tokens, closing } = deps;
+  const { engine, evaluations, agents, streams, limits, cas, server, clock, tokens, closing } =
+    deps;
   const pools = () => engine.listPools().map(({ pool }) => pool);
   const routes = [
-    ...statusRoutes(engine, limits, server, clock),
+    ...statusRoutes(engine, limits, agents, server, clock),
     ...campaignRoutes(evaluations),
     ...evaluationRoutes(evaluations, pools, closing),
-    ...jobRoutes(engine, evaluations),
-    ...logRoutes(engine, evaluations, cas),
+    ...agentRoutes({
+      agents,
+      evaluations,
+      checkPool: (pool) => checkPool(pool, pools()),
+      closing,
+    }),
+    ...jobRoutes(engine, evaluations, agents),
+    ...logRoutes(engine, evaluations, agents, cas),
+    ...streamRoutes({ streams, agents, engine, closing }),
     ...workerRoutes(engine),
     ...limitRoutes(limits),
     ...tokenRoutes(tokens),

@@ -6,6 +6,7 @@ import type { LeaseEngine } from "../lease/mod.ts";
 export type ApiEngine = Pick<
   LeaseEngine,
   | "cancelJob"
+  | "changed"
   | "drain"
   | "evidence"
   | "listJobs"

@@ -1,15 +1,14 @@
 /** @module The API's routes of evaluations. */
 
 import * as z from "zod";
-import { SubletError } from "../home/mod.ts";
 import {
-  type CampaignRef,
   type EvaluationRequest,
   type Evaluations,
   MAX_REPEATS,
   MAX_REVISIONS,
 } from "../job/mod.ts";
 import { campaignRef } from "./campaign_routes.ts";
+import { checkPool, ofCampaign, pickDefined, refOf, revisionName, waitQuery } from "./requests.ts";
 import { name, type Route, route } from "./route.ts";
 import {
   DEFAULT_LIMIT,
@@ -21,18 +20,10 @@ import {
   page,
 } from "./schemas.ts";
 
-/** The longest `wait`, seconds. */
-const MAX_WAIT = 25;
-
-const revisionName = z.string().min(1).max(1024);
-
 const request = name(
   "EvaluationRequest",
   z.object({
-    campaign: z.union([z.string().min(1).max(64), z.int().min(1)]).optional()
-      .describe("The campaign's name or id. Or name a `path`."),
-    path: z.string().min(1).max(4096).startsWith("/", "must be an absolute path").optional()
-      .describe("A directory in the campaign's checkout, on the server."),
+    ...ofCampaign,
     revisions: z.array(revisionName).min(1).max(MAX_REVISIONS)
       .describe("Revisions, branches or tags: one evaluation each."),
     repeats: z.int().min(1).max(MAX_REPEATS).optional()
@@ -54,12 +45,6 @@ const listQuery = z.object({
   ...page,
   campaign: z.string().min(1).max(64).optional().describe("A campaign's id or name."),
   state: evaluationState.optional(),
-});
-
-const waitQuery = z.object({
-  wait: z.string().regex(/^\d+(\.\d+)?$/, "must be a number of seconds").transform(Number)
-    .pipe(z.number().max(MAX_WAIT, `must be at most ${MAX_WAIT}`)).optional()
-    .describe(`Seconds, at most ${MAX_WAIT}, to wait for its end. Default 0.`),
 });
 
 /** The routes of evaluations. `closing` aborts when the server stops; `pools` are the names that jobs may ask for. */
@@ -119,30 +104,7 @@ export function evaluationRoutes(
   ];
 }
 
-function refOf({ campaign, path }: z.output<typeof request>): CampaignRef {
-  if ((campaign === undefined) === (path === undefined)) {
-    throw new SubletError("invalid_body", "name either a campaign or a path in its checkout");
-  }
-  if (path !== undefined) return { path };
-  return typeof campaign === "number" ? { campaign } : campaignRef(campaign ?? "");
-}
-
 function wantedOf(body: z.output<typeof request>): EvaluationRequest {
-  const { revisions, repeats, against, pool, priority, dedup } = body;
-  return {
-    revisions,
-    ...(repeats === undefined ? {} : { repeats }),
-    ...(against === undefined ? {} : { against }),
-    ...(pool === undefined ? {} : { pool }),
-    ...(priority === undefined ? {} : { priority }),
-    ...(dedup === undefined ? {} : { dedup }),
-  };
-}
-
-function checkPool(pool: string, pools: readonly string[]): void {
-  if (pools.includes(pool)) return;
-  throw new SubletError(
-    "not_found",
-    `there is no pool ${pool}: the server has ${[...pools].sort().join(", ")}`,
-  );
+  const { campaign: _, path: __, revisions, ...options } = body;
+  return { revisions, ...pickDefined(options) };
 }

@@ -1,7 +1,7 @@
 /** @module The API's routes of jobs. */
 
 import * as z from "zod";
-import type { Evaluations } from "../job/mod.ts";
+import type { Agents, Evaluations } from "../job/mod.ts";
 import { campaignRef } from "./campaign_routes.ts";
 import type { ApiEngine } from "./engine_port.ts";
 import { cancellation, cancelled, jobDetails, jobList, jobState, retried } from "./job_schemas.ts";
@@ -16,7 +16,7 @@ const listQuery = z.object({
 });
 
 /** The routes of jobs. */
-export function jobRoutes(engine: ApiEngine, evaluations: Evaluations): Route[] {
+export function jobRoutes(engine: ApiEngine, evaluations: Evaluations, agents: Agents): Route[] {
   return [
     route({
       method: "get",
@@ -47,11 +47,13 @@ export function jobRoutes(engine: ApiEngine, evaluations: Evaluations): Route[] 
       answer: jobDetails,
     }, async ({ params: { id } }) => {
       const job = await engine.showJob(id);
-      const [evidence, evaluation] = await Promise.all([
+      const [evidence, evaluation, agent] = await Promise.all([
         engine.evidence(id),
         evaluations.ofJob(id),
+        agents.ofJob(id),
       ]);
-      return { ...job, events: job.events.map(plain), evidence, evaluation };
+      const prompts = agent === null ? [] : await agents.prompts(agent.agent);
+      return { ...job, events: job.events.map(plain), evidence, evaluation, agent, prompts };
     }),
     ...endings(engine),
   ];

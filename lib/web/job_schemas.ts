@@ -1,6 +1,7 @@
 /** @module The JSON of jobs. */
 
 import * as z from "zod";
+import { agent, agentPrompt } from "./agent_schemas.ts";
 import { name } from "./route.ts";
 import { evaluation, next, time } from "./schemas.ts";
 
@@ -9,8 +10,8 @@ export const jobState = z.enum(["open", "reported", "dead", "cancelled"]);
 
 const summary = {
   job: z.int(),
-  kind: z.string().describe("Such as `evaluation`."),
-  key: z.string().describe("Names it within its kind: an evaluation's number."),
+  kind: z.string().describe("Such as `evaluation` or `agent`."),
+  key: z.string().describe("Names it within its kind: an evaluation's or an agent's number."),
   campaign: z.int().nullable(),
   state: jobState,
   reason: z.string().nullable()
@@ -92,6 +93,8 @@ export const jobDetails = name(
     events: z.array(event).readonly(),
     evidence: z.array(evidence).readonly(),
     evaluation: evaluation.nullable().describe("What it measures, for a job of that kind."),
+    agent: agent.nullable().describe("Its agent, for a job of that kind."),
+    prompts: z.array(agentPrompt).describe("What was said to the agent after its task."),
   }),
 );
 

@@ -3,19 +3,24 @@
 import * as z from "zod";
 import { type Cas, parseCid } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
-import type { Evaluations } from "../job/mod.ts";
+import type { Agents, Evaluations } from "../job/mod.ts";
 import type { ApiEngine } from "./engine_port.ts";
 import { logList } from "./job_schemas.ts";
 import { Raw, type Route, route } from "./route.ts";
 import { idParams, idText } from "./schemas.ts";
 
 /** The routes of log files. */
-export function logRoutes(engine: ApiEngine, evaluations: Evaluations, cas: Cas): Route[] {
+export function logRoutes(
+  engine: ApiEngine,
+  evaluations: Evaluations,
+  agents: Agents,
+  cas: Cas,
+): Route[] {
   const filesOf = async (job: number) => {
-    const evaluation = await evaluations.ofJob(job);
+    const of = await evaluations.ofJob(job) ?? await agents.ofJob(job);
     // A job of another kind has none, and one that is not known says so.
-    if (evaluation === null) await engine.showJob(job);
-    return { ...evaluation?.files };
+    if (of === null) await engine.showJob(job);
+    return { ...of?.files };
   };
   return [
     route({

@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import type { Clock } from "../home/mod.ts";
+import type { Agent, Agents } from "../job/mod.ts";
 import type { Limits } from "../lease/mod.ts";
 import type { ApiEngine } from "./engine_port.ts";
 import { limitJson, limitsShown } from "./limit_routes.ts";
@@ -24,6 +25,26 @@ const health = name(
   z.object({ status: z.literal("ok"), version: z.string() }),
 );
 
+/** How many running agents are shown. */
+const MAX_AGENTS = 100;
+
+const runningAgent = name(
+  "RunningAgent",
+  z.object({
+    job: z.int().nullable(),
+    agent: z.int(),
+    campaign: z.string(),
+    role: z.string(),
+    harness: z.string(),
+    worker: z.string().nullable(),
+    started_at: time.nullable(),
+    active_at: time.nullable().describe("When it last wrote something that came here."),
+    tokens: z.int().nullable().describe("As its harness counts; null: not known."),
+    turns: z.int().nullable(),
+    said: z.string().nullable().describe("What it last said or did."),
+  }),
+);
+
 const status = name(
   "Status",
   z.object({
@@ -42,6 +63,7 @@ const status = name(
       dead: z.int(),
       waits: z.string().nullable().describe("Why jobs wait that may be taken; null: none does."),
     }),
+    agents: z.array(runningAgent).describe("Those that run now, the longest first."),
     pools: z.array(pool),
     ...limitsShown,
     timing: z.object({
@@ -56,6 +78,7 @@ const status = name(
 export function statusRoutes(
   engine: ApiEngine,
   limits: Limits,
+  agents: Agents,
   server: ServerInfo,
   clock: Clock,
 ): Route[] {
@@ -77,6 +100,7 @@ export function statusRoutes(
       answer: status,
     }, async () => {
       const { jobs, workers, pools, timing } = await engine.status();
+      const running = await agents.running(MAX_AGENTS);
       return {
         server: {
           version: server.version,
@@ -87,6 +111,7 @@ export function statusRoutes(
         },
         workers: { ...workers },
         jobs: { ...jobs },
+        agents: await Promise.all(running.map((each) => agentJson(agents, each))),
         pools: pools.map(poolJson),
         limits: limits.list().filter(({ limit }) => limit !== null).map(limitJson),
         refused_limits: limits.refused().map((each) => ({ ...each })),
@@ -94,4 +119,24 @@ export function statusRoutes(
       };
     }),
   ];
+}
+
+async function agentJson(
+  agents: Agents,
+  { job, agent, campaign, role, harness, worker, started_at, active_at, usage }: Agent,
+): Promise<z.input<typeof runningAgent>> {
+  const said = job === null ? [] : await agents.said(job, 1);
+  return {
+    job,
+    agent,
+    campaign,
+    role,
+    harness,
+    worker,
+    started_at,
+    active_at,
+    tokens: usage?.total ?? null,
+    turns: usage?.turns ?? null,
+    said: said.at(-1) ?? null,
+  };
 }

@@ -261,7 +261,7 @@ const MISTAKES: readonly (readonly [toml: string, line: string])[] = [
   ["[storag]", "storag = {…}: there is no such key; did you mean storage? (in FILE)"],
   [
     "max_evaluations = 3",
-    "max_evaluations = 3: there is no such key; known here: plugins, storage (in FILE)",
+    "max_evaluations = 3: there is no such key; known here: harness, mcp, plugins, storage (in FILE)",
   ],
 ];
 

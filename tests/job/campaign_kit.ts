@@ -2,7 +2,16 @@
 
 import { type Cas, openMemory } from "../../lib/cas/mod.ts";
 import { type Clock, nullLog, systemClock, systemIds } from "../../lib/home/mod.ts";
-import { Evaluations, type Queue, type QueuedJob } from "../../lib/job/mod.ts";
+import {
+  Agents,
+  type AgentTables,
+  Evaluations,
+  type PromptQueue,
+  type Queue,
+  type QueuedJob,
+  streamOwner,
+  Streams,
+} from "../../lib/job/mod.ts";
 import { type Db, openSqlite, type Tx } from "../../lib/store/mod.ts";
 import { GitVcs } from "../../lib/vcs/mod.ts";
 import { exec } from "../kit/exec.ts";
@@ -62,7 +71,7 @@ export class Repo {
 }
 
 /** A queue that gives ids and keeps what it got. */
-export class FakeQueue implements Queue {
+export class FakeQueue implements Queue, PromptQueue {
   readonly jobs: (QueuedJob & { id: number })[] = [];
   failWith: Error | null = null;
   #next = 100;
@@ -72,6 +81,10 @@ export class FakeQueue implements Queue {
     const id = this.#next++;
     tx.onCommit(() => this.jobs.push({ ...job, id }));
     return Promise.resolve({ job: id });
+  }
+
+  prompt(): Promise<number> {
+    return Promise.reject(new Error("nothing runs here"));
   }
 
   /** The job of an evaluation, as its kind sees it. */
@@ -91,9 +104,15 @@ export class Kit implements AsyncDisposable {
     readonly cas: Cas,
     readonly queue: FakeQueue,
     readonly evaluations: Evaluations,
+    readonly streams: Streams,
+    readonly agents: Agents,
   ) {}
 
-  static async make(toml = TOML, clock: Clock = systemClock): Promise<Kit> {
+  static async make(
+    toml = TOML,
+    clock: Clock = systemClock,
+    tables: AgentTables = { harness: {}, mcp: {} },
+  ): Promise<Kit> {
     const dir = await TempDir.make();
     const repo = await Repo.make(dir.join("repo"), toml);
     const db = await openSqlite(dir.join("db"));
@@ -101,7 +120,15 @@ export class Kit implements AsyncDisposable {
     const queue = new FakeQueue();
     const evaluations = new Evaluations({ db, cas, vcs: new GitVcs(PORTS), clock, log: nullLog });
     evaluations.bind(queue);
-    return new Kit(dir, repo, db, cas, queue, evaluations);
+    const { streams, agents } = agentsOf({ db, cas, clock, home: dir.path, tables });
+    agents.bind(queue);
+    return new Kit(dir, repo, db, cas, queue, evaluations, streams, agents);
+  }
+
+  /** The agents of the same home after a restart, bound to nothing. */
+  restartedAgents(cas: Cas = this.cas, clock: Clock = systemClock): Agents {
+    const tables = { harness: {}, mcp: {} };
+    return agentsOf({ db: this.db, cas, clock, home: this.dir.path, tables }).agents;
   }
 
   /** The same home after a restart: what was in memory is gone. */
@@ -114,9 +141,19 @@ export class Kit implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.evaluations.idle();
+    await this.agents.idle();
     await this.db[Symbol.asyncDispose]();
     await this.dir[Symbol.asyncDispose]();
   }
+}
+
+function agentsOf(
+  of: { db: Db; cas: Cas; clock: Clock; home: string; tables: AgentTables },
+): { streams: Streams; agents: Agents } {
+  const { db, cas, clock } = of;
+  const streams = new Streams({ db, cas, clock, log: nullLog, owner: streamOwner });
+  const deps = { vcs: new GitVcs(PORTS), ids: systemIds, log: nullLog, streams };
+  return { streams, agents: new Agents({ ...of, ...deps }) };
 }
 
 /** What is there, for a test that knows that it is. */

@@ -92,6 +92,8 @@ export class ApiKit implements AsyncDisposable {
       engine,
       limits,
       evaluations: kit.evaluations,
+      agents: kit.agents,
+      streams: kit.streams,
       tokens,
       clock: systemClock,
       log: nullLog,
@@ -116,7 +118,7 @@ export class ApiKit implements AsyncDisposable {
       clock: systemClock,
       ids: systemIds,
       log: nullLog,
-      kinds: [kit.evaluations.kind],
+      kinds: [kit.evaluations.kind, kit.agents.kind],
       timing: { renew: 10, grace: 50, toleration: 300 },
       pools: POOLS,
     });
@@ -129,6 +131,7 @@ export class ApiKit implements AsyncDisposable {
       apply: (pools) => engine.setPools(pools),
     });
     kit.evaluations.bind(engine);
+    kit.agents.bind(engine);
     return new ApiKit(kit, engine, new Tokens(kit.db, systemClock), limits);
   }
 

@@ -2,7 +2,7 @@
 
 import type { Cas } from "../../cas/mod.ts";
 import { type Log, systemClock, systemIds } from "../../home/mod.ts";
-import { Evaluations } from "../../job/mod.ts";
+import { Agents, agentTables, Evaluations, streamOwner, Streams } from "../../job/mod.ts";
 import { systemProcesses } from "../../lease/machine/mod.ts";
 import { LeaseEngine, Limits, type Pool } from "../../lease/mod.ts";
 import { Tokens } from "../../net/mod.ts";
@@ -18,6 +18,8 @@ export interface Parts extends AsyncDisposable {
   readonly tokens: Tokens;
   readonly engine: LeaseEngine;
   readonly evaluations: Evaluations;
+  readonly agents: Agents;
+  readonly streams: Streams;
   readonly limits: Limits;
 }
 
@@ -30,6 +32,9 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
   const ids = systemIds;
   const vcs = new GitVcs({ processes: systemProcesses({ log }), clock, ids, log });
   const evaluations = new Evaluations({ db, cas, vcs, clock, log });
+  const streams = new Streams({ db, cas, clock, log, owner: streamOwner });
+  const tables = agentTables(config, paths.config);
+  const agents = new Agents({ db, cas, vcs, clock, ids, log, home: paths.root, tables, streams });
   const { executor } = config;
   const pools = Object.fromEntries(
     Object.entries(executor.pools).map(([name, pool]) => [name, {
@@ -45,7 +50,7 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
     clock,
     ids,
     log,
-    kinds: [evaluations.kind],
+    kinds: [evaluations.kind, agents.kind],
     timing: {
       renew: executor.renewSeconds,
       grace: executor.graceSeconds,
@@ -56,17 +61,21 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
   });
   const apply = (limited: Readonly<Record<string, Pool>>) => engine.setPools(limited);
   const limits = new Limits({ db, clock, log, pools, apply });
-  evaluations.bind({ submit: (tx, job) => engine.submit(tx, job) });
+  evaluations.bind(engine);
+  agents.bind(engine);
   return {
     db,
     cas,
     tokens: new Tokens(db, clock),
     engine,
     evaluations,
+    agents,
+    streams,
     limits,
     [Symbol.asyncDispose]: async () => {
       await engine.close();
       await evaluations.idle();
+      await agents.idle();
       await db[Symbol.asyncDispose]();
     },
   };

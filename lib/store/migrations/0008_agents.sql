@@ -41,6 +41,7 @@ CREATE TABLE agents (
   usage TEXT,
   seconds REAL,
   exit_code INTEGER,
+  timed_out INTEGER NOT NULL DEFAULT 0,
   changed INTEGER,
   error TEXT,
   files TEXT NOT NULL DEFAULT '{}',
