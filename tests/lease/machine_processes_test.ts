@@ -333,12 +333,13 @@ Deno.test("a stat line is read from its last parenthesis, whatever the process c
 });
 
 Deno.test("a line of ps is read where there is no /proc", () => {
-  assert.deepEqual(parsePs("  312   300 Ss   Mon Jan  5 09:03:11 2026"), {
+  assert.deepEqual(parsePs("  312   1   300 Ss   Mon Jan  5 09:03:11 2026"), {
     pid: 312,
+    parent: 1,
     group: 300,
     zombie: false,
     startTime: Date.parse("Mon Jan  5 09:03:11 2026") / 1000,
   });
-  assert.equal(parsePs(" 1 1 Z+ Mon Jan  5 09:03:11 2026")?.zombie, true);
+  assert.equal(parsePs(" 1 0 1 Z+ Mon Jan  5 09:03:11 2026")?.zombie, true);
   assert.equal(parsePs("garbage"), null);
 });

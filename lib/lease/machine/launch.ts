@@ -14,6 +14,8 @@ export interface Launch {
   readonly stdout: string;
   readonly stderr: string;
   readonly outlives?: Outlives;
+  /** Directory of the control group that it is to be in, as far as that can be made. */
+  readonly group: string | null;
 }
 
 /** A process that was started. */
@@ -23,26 +25,28 @@ export interface Launched {
   readonly status: Promise<Deno.CommandStatus>;
 }
 
-/**
- * The shell says who it is, makes the files, and becomes the command. What it has to say until then goes to the pipes
- * that end there: nothing of the job ever holds them.
- */
-const SCRIPT = `out=$1 err=$2
-shift 2
-if read -r stat </proc/$$/stat; then printf '%s\\n' "$stat"; fi 2>/dev/null
+/** The shell says who it is, and joins its control group. */
+const BEGIN = `if read -r stat </proc/$$/stat; then printf '%s\\n' "$stat"; fi 2>/dev/null
+if [ -n "$group" ] && mkdir -p "$group"; then echo $$ >"$group/cgroup.procs"; fi 2>/dev/null
 set -C
-exec "$@" >"$out" 2>"$err"
+`;
+
+/**
+ * The shell makes the files, and becomes the command. What it has to say until then goes to the pipes that end there:
+ * nothing of the job ever holds them.
+ */
+const SCRIPT = `out=$1 err=$2 group=$3
+shift 3
+${BEGIN}exec "$@" >"$out" 2>"$err"
 `;
 
 /**
  * The shell stays, to write down how the command ended when nobody else is there to see it, and to end it when its time
  * is over. A signal for the whole group is the command's to obey: the shell outlasts it.
  */
-const OUTLIVING = `out=$1 err=$2 exit=$3 seconds=$4
-shift 4
-if read -r stat </proc/$$/stat; then printf '%s\\n' "$stat"; fi 2>/dev/null
-set -C
-exec >"$out" 2>"$err"
+const OUTLIVING = `out=$1 err=$2 group=$3 exit=$4 seconds=$5
+shift 5
+${BEGIN}exec >"$out" 2>"$err"
 trap : TERM INT HUP
 (
   trap 'kill "$nap" 2>/dev/null; exit 0' TERM
@@ -60,17 +64,15 @@ exit "$code"
 
 /** Start `launch`. Throws `failed`, with the reason. */
 export async function launchProcess(launch: Launch): Promise<Launched> {
-  const { argv, cwd, env, stdout, stderr, outlives } = launch;
+  const { argv, cwd, env, stdout, stderr, outlives, group } = launch;
+  const files = [stdout, stderr, group ?? ""];
   if (Deno.build.os === "windows") {
     throw new SubletError("failed", "jobs run on Linux and macOS only: use a worker there");
   }
   await checkProgram(argv[0] ?? "", cwd, env["PATH"] ?? "");
-  const child = outlives === undefined ? spawn(SCRIPT, [stdout, stderr, ...argv], cwd, env) : spawn(
-    OUTLIVING,
-    [stdout, stderr, outlives.exit, String(Math.ceil(outlives.seconds)), ...argv],
-    cwd,
-    env,
-  );
+  const child = outlives === undefined
+    ? spawn(SCRIPT, [...files, ...argv], cwd, env)
+    : spawn(OUTLIVING, [...files, ...outliving(outlives), ...argv], cwd, env);
   const [said, complaint] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
@@ -81,6 +83,10 @@ export async function launchProcess(launch: Launch): Promise<Launched> {
   }
   const stat = said !== "" ? await processOf(said) : LINUX ? null : await processAt(child.pid);
   return { pid: child.pid, startTime: stat?.startTime ?? null, status: child.status };
+}
+
+function outliving({ exit, seconds }: Outlives): string[] {
+  return [exit, String(Math.ceil(seconds))];
 }
 
 function spawn(

@@ -12,6 +12,7 @@ import { kernelFile } from "./kernel_file.ts";
 /** A process. */
 export interface Process {
   readonly pid: number;
+  readonly parent: number;
   readonly group: number;
   /** Ended, and only not yet collected by its parent. */
   readonly zombie: boolean;
@@ -64,23 +65,28 @@ async function booted(): Promise<number | null> {
 export function parseStat(line: string, boot: number | null): Process | null {
   const close = line.lastIndexOf(")");
   const pid = Number(/^(\d+) \(/.exec(line)?.[1]);
-  const [state, , group, , , , , , , , , , , , , , , , , start] = line.slice(close + 2).split(" ");
+  const [state, parent, group, , , , , , , , , , , , , , , , , start] = line.slice(close + 2).split(
+    " ",
+  );
   if (close < 0 || !Number.isInteger(pid) || start === undefined) return null;
   return {
     pid,
+    parent: Number(parent),
     group: Number(group),
     zombie: state === "Z" || state === "X",
     startTime: boot === null ? null : boot + Number(start) / TICKS,
   };
 }
 
-/** The process that a line of `ps -o pid=,pgid=,stat=,lstart=` is of. */
+/** The process that a line of `ps -o pid=,ppid=,pgid=,stat=,lstart=` is of. */
 export function parsePs(line: string): Process | null {
-  const [, pid, group, state, start] = /^\s*(\d+)\s+(\d+)\s+(\S+)\s+(.+?)\s*$/.exec(line) ?? [];
+  const [, pid, parent, group, state, start] =
+    /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(.+?)\s*$/.exec(line) ?? [];
   if (pid === undefined || start === undefined) return null;
   const at = Date.parse(start);
   return {
     pid: Number(pid),
+    parent: Number(parent),
     group: Number(group),
     zombie: state?.startsWith("Z") ?? false,
     startTime: Number.isNaN(at) ? null : at / 1000,
@@ -95,13 +101,35 @@ export async function processOf(stat: string): Promise<Process | null> {
 /** The process `pid`, or null when there is none. */
 export async function processAt(pid: number): Promise<Process | null> {
   if (LINUX) return processOf(await kernelFile(`/proc/${pid}/stat`) ?? "");
-  return parsePs(await ask("ps", "-o", "pid=,pgid=,stat=,lstart=", "-p", String(pid)));
+  return parsePs(await ask("ps", "-o", "pid=,ppid=,pgid=,stat=,lstart=", "-p", String(pid)));
 }
 
 /** The living processes of the group `group`. */
 export async function groupMembers(group: number): Promise<Process[]> {
-  const all = LINUX ? await allOfLinux() : await allOfPs();
-  return all.filter((each) => each.group === group && !each.zombie);
+  return (await allProcesses()).filter((each) => each.group === group && !each.zombie);
+}
+
+/**
+ * What the living members of the group `group` started, and what that started, as far as the line from parent to child
+ * is whole: also what is in another group or session, and carries no tag.
+ */
+export async function descendants(group: number): Promise<Process[]> {
+  const all = (await allProcesses()).filter((each) => !each.zombie);
+  const kin = new Set(all.filter((each) => each.group === group).map(({ pid }) => pid));
+  const found: Process[] = [];
+  for (let before = -1; before < found.length;) {
+    before = found.length;
+    for (const each of all) {
+      if (kin.has(each.pid) || !kin.has(each.parent) || each.pid === Deno.pid) continue;
+      kin.add(each.pid);
+      found.push(each);
+    }
+  }
+  return found;
+}
+
+async function allProcesses(): Promise<Process[]> {
+  return LINUX ? await allOfLinux() : await allOfPs();
 }
 
 async function allOfLinux(): Promise<Process[]> {
@@ -119,7 +147,7 @@ async function allOfLinux(): Promise<Process[]> {
 }
 
 async function allOfPs(): Promise<Process[]> {
-  const text = await ask("ps", "-axo", "pid=,pgid=,stat=,lstart=");
+  const text = await ask("ps", "-axo", "pid=,ppid=,pgid=,stat=,lstart=");
   return text.split("\n").map(parsePs).filter((each) => each !== null);
 }
 

@@ -12,11 +12,12 @@ import {
   type StartSpec,
   SubletError,
 } from "../../home/mod.ts";
+import { ControlGroups } from "./control_group.ts";
 import { execHelper } from "./helper_exec.ts";
 import { baseEnv, checkEnv, checkTag, TAG } from "./job_env.ts";
 import { launchProcess } from "./launch.ts";
 import { groupMembers, processAt } from "./process_table.ts";
-import { isGroup, isProcess, stopProcesses } from "./process_stop.ts";
+import { isGroup, isProcess, type Stop, stopProcesses } from "./process_stop.ts";
 
 /** What {@linkcode systemProcesses} needs to know. */
 export interface SystemProcessesOptions {
@@ -51,6 +52,7 @@ class SystemProcesses implements Processes {
   readonly #base: Readonly<Record<string, string>>;
   readonly #log: Log;
   readonly #children = new Map<number, Child>();
+  readonly #groups = new ControlGroups();
 
   constructor(base: Readonly<Record<string, string>>, log: Log) {
     this.#base = base;
@@ -70,6 +72,7 @@ class SystemProcesses implements Processes {
       env,
       stdout,
       stderr,
+      group: await this.#groups.of(spec.tag),
       ...(outlives === undefined ? {} : { outlives }),
     });
     const child: Child = {
@@ -118,9 +121,16 @@ class SystemProcesses implements Processes {
       tag,
       place: place ?? child?.place ?? null,
       since: ref.startTime,
+      endGroup: await this.#endGroup(tag),
       graceMs,
     });
     if (strays.length > 0) this.#log.event("job.left_processes", { pid: ref.pid, strays });
+  }
+
+  /** What ends the control group of `tag`, or null when it can have none. */
+  async #endGroup(tag: string | null): Promise<Stop["endGroup"]> {
+    const group = tag === null ? null : await this.#groups.of(tag);
+    return group === null ? null : () => this.#groups.end(group);
   }
 
   /** Whether the group that `ref` led is its still. A pid of unknown start may be anybody's by now: the tag tells then. */
