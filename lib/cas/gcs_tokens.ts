@@ -181,7 +181,8 @@ function parseJson(text: string): unknown {
   }
 }
 
-function wellKnownFile(env: Env): string {
+/** Where `gcloud auth application-default login` leaves credentials. */
+export function wellKnownFile(env: Env): string {
   const home = env.HOME ?? env.USERPROFILE ?? homedir();
   const directory = env.CLOUDSDK_CONFIG ||
     (Deno.build.os === "windows"

@@ -13,6 +13,7 @@ import { openHttpCas } from "./http_cas.ts";
 import { openMemory } from "./memory.ts";
 import { openSqliteCas } from "./sqlite.ts";
 import { openBucket } from "./objects_open.ts";
+import type { Reach } from "./objects_reach.ts";
 import { bucketWhere, gcsTable, s3Table } from "./objects_tables.ts";
 
 /** What a provider gets besides its table. */
@@ -167,4 +168,23 @@ export async function openCas(
       return await openBucket(found, { tmp, env, absolute: (path) => beneath(home, path, "") });
     }
   }
+}
+
+/**
+ * What a process must be allowed, besides the home, to use the store that `table` names, when that is a bucket; null
+ * for every other. Throws `config`.
+ */
+export async function bucketReach(
+  table: Readonly<Record<string, unknown>>,
+  home: string,
+  env: Env,
+  location = LOCATION,
+): Promise<Reach | null> {
+  const found = read(table, home, location);
+  if (found.provider === "cached") {
+    return await bucketReach(found.remote, home, env, `${location}.remote`);
+  }
+  if (found.provider !== "s3" && found.provider !== "gcs") return null;
+  const { reachOf } = await import("./objects_reach.ts");
+  return await reachOf(found, env, (path) => beneath(home, path, ""));
 }

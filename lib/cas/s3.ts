@@ -15,8 +15,8 @@ import type { Frame } from "./objects_frame.ts";
 import { prepareUploads } from "./objects_tmp.ts";
 import { answerOf, S3Calls, type S3Request } from "./s3_calls.ts";
 import { AwsCredentials } from "./s3_credentials.ts";
-import { checkEndpoint, parseS3Url, type S3Place } from "./s3_endpoint.ts";
-import { Profiles } from "./s3_profile.ts";
+import { parseS3Url, type S3Place } from "./s3_endpoint.ts";
+import { s3Settings } from "./s3_settings.ts";
 import { MULTIPART_FROM, partSize, partsTag, uploadParts } from "./s3_upload.ts";
 import { elementOf, rawElements } from "./s3_xml.ts";
 
@@ -255,11 +255,7 @@ export async function openS3(options: S3Options): Promise<ObjectsStore> {
   const { env, url, clock = systemClock } = options;
   const place = parseS3Url(url);
   if (place === null) throw new SubletError("config", `${url}: must be s3://bucket[/prefix]`);
-  const profile = (await Profiles.read(env)).chosen(env);
-  const region = env.AWS_REGION || env.AWS_DEFAULT_REGION || profile?.get("region") || "us-east-1";
-  const endpoint = env.AWS_ENDPOINT_URL_S3 || env.AWS_ENDPOINT_URL ||
-    profile?.get("endpoint_url") || null;
-  if (endpoint !== null) checkEndpoint("AWS_ENDPOINT_URL", endpoint);
+  const { region, endpoint } = await s3Settings(env);
   const hosts = new Hosts(env);
   const credentials = new AwsCredentials({ env, hosts, clock, region });
   const calls = new S3Calls({ bucket: place.bucket, region, endpoint, credentials, hosts, clock });

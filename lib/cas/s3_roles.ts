@@ -9,7 +9,8 @@ import { elementOf } from "./s3_xml.ts";
 
 const VERSION = "2011-06-15";
 
-function stsUrl(env: Env, region: string): URL {
+/** Where roles are taken. */
+export function stsUrl(env: Env, region: string): URL {
   const own = env.AWS_ENDPOINT_URL_STS || env.AWS_ENDPOINT_URL;
   if (own) return new URL(checkEndpoint("AWS_ENDPOINT_URL_STS", own));
   return new URL(`https://sts.${region}.amazonaws.com${region.startsWith("cn-") ? ".cn" : ""}/`);
