@@ -59,8 +59,9 @@ async function compile(stage: string, target: string, out: string): Promise<stri
       "-A",
       // What a worker may not do is refused, and never asked for on a terminal.
       "--no-prompt",
-      // A worker that is ready gives back what its start needed.
-      "--v8-flags=--expose-gc",
+      // A worker that is ready gives back what its start needed. A server with thousands of long-polls has much garbage at
+      // each round of them, which V8 would otherwise let grow to as much as what lives: 340 instead of 470 MB with 5,000.
+      "--v8-flags=--expose-gc,--max-semi-space-size=4,--heap-growing-percent=30",
       "--no-check",
       ...includes,
       "--target",
