@@ -65,7 +65,14 @@ export class Cluster implements AsyncDisposable {
   }
 
   static async make(
-    options: { binary?: string | null; serveEvaluations?: number; timing?: typeof TIMING } = {},
+    options: {
+      binary?: string | null;
+      serveEvaluations?: number;
+      serveAgents?: number;
+      /** Of each worker of the pool `lab`. */
+      agents?: number;
+      timing?: typeof TIMING;
+    } = {},
   ): Promise<Cluster> {
     const programs = await Programs.make({ binary: options.binary ?? null, keep: false });
     const cluster = new Cluster(programs);
@@ -77,9 +84,10 @@ renew_seconds = ${timing.renew}
 grace_seconds = ${timing.grace}
 toleration_seconds = ${timing.toleration}
 [plugins.executor.pools.serve]
-agents = 0
+agents = ${options.serveAgents ?? 0}
 evaluations = ${options.serveEvaluations ?? 0}
 [plugins.executor.pools.lab]
+agents = ${options.agents ?? 0}
 evaluations = 1
 `,
     );
@@ -91,13 +99,14 @@ evaluations = 1
   }
 
   /** Start (or start again, on the same port) the server. */
-  async serve(): Promise<void> {
+  async serve(env: Record<string, string> = {}): Promise<void> {
     const listen = `127.0.0.1:${this.#port}`;
     this.server = await this.programs.background(
       "server",
       "server",
       ["serve", "--listen", listen],
       /^serving on (http\S+)/m,
+      env,
     );
     this.#port = new URL(this.server).port;
   }
@@ -142,7 +151,12 @@ evaluations = 1
   /** Configure `name`'s home, and start its worker. */
   async worker(
     name: string,
-    options: { token?: string; server?: string; args?: string[] } = {},
+    options: {
+      token?: string;
+      server?: string;
+      args?: string[];
+      env?: Record<string, string>;
+    } = {},
   ): Promise<string> {
     const token = options.token ?? await this.token(name);
     await this.configureWorker(name);
@@ -160,7 +174,7 @@ evaluations = 1
   async startWorker(
     name: string,
     token: string,
-    options: { server?: string; args?: string[] } = {},
+    options: { server?: string; args?: string[]; env?: Record<string, string> } = {},
   ): Promise<void> {
     const argv = [
       "worker",
@@ -172,6 +186,7 @@ evaluations = 1
     ];
     await this.programs.background(name, name, argv, /^worker (\S+) in pool lab: connected to/m, {
       SUBLET_HTTPS_TOKEN: token,
+      ...options.env,
     });
   }
 

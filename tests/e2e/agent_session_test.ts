@@ -1,0 +1,158 @@
+/** @module Agents on real workers: their work lands on the server, whatever happens to them and to their worker. */
+
+import assert from "node:assert/strict";
+import { until } from "../kit/mod.ts";
+import { AgentCluster, exists } from "./agent_cluster.ts";
+
+Deno.test("two workers run agents, and their commits and unsaved work land in the campaign's repository", async () => {
+  await using agents = await AgentCluster.make({ agents: 1 });
+  await Promise.all([agents.worker("ada"), agents.worker("bob")]);
+  const commit = "git add -A; git -c user.name=a -c user.email=a@b commit -qm saved";
+  const queued = [
+    await agents.queue(`echo one >one; ${commit}; echo two >two; sleep 1`),
+    await agents.queue(`echo one >one; ${commit}; echo two >two; sleep 1`, "codex"),
+  ];
+  const ended = await Promise.all(queued.map((each) => agents.ended(each)));
+  assert.deepEqual(new Set(ended.map(({ worker }) => worker)), new Set(["ada", "bob"]));
+  for (const each of ended) {
+    assert.equal(each.state, "finished", JSON.stringify(each));
+    assert.equal(each.landed?.commits, 2);
+    assert.equal(await agents.show(each, "one"), "one\n");
+    assert.equal(await agents.show(each, "two"), "two\n");
+    assert.ok((each.usage?.total ?? 0) > 0);
+  }
+});
+
+Deno.test("an agent outlives its worker that is killed, is prompted by the next one, and attach shows all of it", async () => {
+  await using agents = await AgentCluster.make();
+  const token = await agents.worker("ada");
+  const queued = await agents.waiting("echo begun >said", "echo more >>said");
+  await until(
+    "its session is on the server",
+    async () =>
+      (await agents.sublet("attach", String(queued.job), "--no-follow", "--raw")).stdout.includes(
+        '"user"',
+      ),
+  );
+  agents.cluster.programs.kill("ada");
+  await agents.cluster.programs.ended("ada");
+  await agents.restart("ada", token);
+  const prompting = agents.sublet("prompt", String(queued.job), "$ echo prompted >>said");
+  const prompted = await prompting;
+  assert.equal(prompted.code, 0, prompted.stderr);
+  await agents.open();
+  const ended = await agents.ended(queued);
+  assert.equal(ended.state, "finished", JSON.stringify(ended));
+  assert.equal(ended.exit_code, 0);
+  assert.equal(ended.usage?.turns, 2);
+  assert.equal(await agents.show(ended, "said"), "begun\nmore\nprompted\n");
+  const job = await agents.cluster.job(queued.job);
+  assert.equal(job.leases.length, 1);
+  const raw = await agents.sublet("attach", String(queued.job), "--raw");
+  assert.equal(raw.stdout.match(/done with 0/g)?.length, 4);
+});
+
+Deno.test("an agent that ended while its worker was down is reported by the next one", async () => {
+  await using agents = await AgentCluster.make();
+  const token = await agents.worker("ada");
+  const queued = await agents.waiting(
+    "echo begun >said",
+    `echo more >>said; : >${"$"}SUBLET_HOME/over`,
+  );
+  agents.cluster.programs.kill("ada");
+  await agents.cluster.programs.ended("ada");
+  await agents.open();
+  await until("it has ended", () => exists(`${agents.root}/ada/over`));
+  await agents.restart("ada", token);
+  const ended = await agents.ended(queued);
+  assert.equal(ended.state, "finished", JSON.stringify(ended));
+  assert.equal(await agents.show(ended, "said"), "begun\nmore\n");
+});
+
+Deno.test("a worker that is told to leave leaves its agents to the next one", async () => {
+  await using agents = await AgentCluster.make();
+  const token = await agents.worker("ada");
+  const queued = await agents.waiting("echo begun >said", "echo more >>said");
+  Deno.kill(agents.cluster.programs.pid("ada"), "SIGUSR1");
+  assert.equal(await agents.cluster.programs.ended("ada"), 0);
+  await agents.restart("ada", token);
+  await agents.open();
+  const ended = await agents.ended(queued);
+  assert.equal(ended.state, "finished", JSON.stringify(ended));
+  assert.equal(await agents.show(ended, "said"), "begun\nmore\n");
+});
+
+Deno.test("a server that restarts in place stops no agent, its own worker's neither", async () => {
+  await using agents = await AgentCluster.make({ serveAgents: 1 });
+  const queued = await agents.waiting(
+    "echo begun >said",
+    "echo more >>said",
+    "claude",
+    "--pool",
+    "serve",
+  );
+  const { code, stderr } = await agents.sublet("restart");
+  assert.equal(code, 0, stderr);
+  await agents.open();
+  const ended = await agents.ended(queued);
+  assert.equal(ended.state, "finished", JSON.stringify(ended));
+  assert.equal(await agents.show(ended, "said"), "begun\nmore\n");
+  assert.equal((await agents.sublet("stop")).code, 0);
+});
+
+Deno.test("an agent is cancelled, runs out of time, crashes: its work lands all the same", async (test) => {
+  await using agents = await AgentCluster.make();
+  await agents.worker("ada");
+  await test.step("cancelled", async () => {
+    const queued = await agents.waiting("echo one >said");
+    assert.equal((await agents.sublet("job", "cancel", String(queued.job))).code, 0);
+    const ended = await agents.ended(queued);
+    assert.equal(ended.state, "cancelled", JSON.stringify(ended));
+    assert.equal(await agents.show(ended, "said"), "one\n");
+  });
+  await test.step("out of time", async () => {
+    const queued = await agents.queue("echo two >said; sleep 300", "claude", "--timeout", "2s");
+    const ended = await agents.ended(queued);
+    assert.equal(ended.timed_out, true, JSON.stringify(ended));
+    assert.equal(await agents.show(ended, "said"), "two\n");
+  });
+  await test.step("crashed", async () => {
+    const queued = await agents.queue("echo three >said; kill -9 $PPID; kill -9 $$", "claude");
+    const ended = await agents.ended(queued);
+    assert.equal(ended.state, "failed", JSON.stringify(ended));
+    assert.equal(await agents.show(ended, "said"), "three\n");
+  });
+});
+
+Deno.test("a prompt to an agent that has ended goes on with its session, on another worker too", async () => {
+  await using agents = await AgentCluster.make({ agents: 1 });
+  await agents.worker("ada");
+  const first = await agents.ended(await agents.queue("echo one >said"));
+  assert.equal(first.state, "finished", JSON.stringify(first));
+  await agents.worker("bob");
+  const prompted = await agents.sublet("prompt", String(first.job), "$ echo two >>said", "--json");
+  assert.equal(prompted.code, 0, prompted.stderr);
+  const next = await until("another agent goes on", async () => {
+    const { agents: all } = await agents.cluster.api<{ agents: typeof first[] }>(
+      "GET",
+      "/v1/agents",
+    );
+    return all.find(({ agent }) => agent !== first.agent) ?? null;
+  });
+  const second = await agents.ended(next);
+  assert.equal(second.state, "finished", JSON.stringify(second));
+  assert.equal(second.session_id, first.session_id);
+  assert.equal(await agents.show(second, "said"), "one\ntwo\n");
+  assert.equal(second.usage?.turns, 2);
+});
+
+Deno.test("two agents that change one file of the workspace lose neither's", async () => {
+  await using agents = await AgentCluster.make();
+  await agents.worker("ada");
+  const queued = await agents.waiting("echo mine >workspace/notes");
+  const other = await agents.ended(await agents.queue("echo theirs >workspace/notes", "pi"));
+  assert.equal(other.state, "finished", JSON.stringify(other));
+  await agents.open();
+  const ended = await agents.ended(queued);
+  assert.match(Object.keys(ended.landed?.workspace.beside ?? {}).join(), /^notes$/);
+});
