@@ -4,8 +4,10 @@
 export class TempDir implements AsyncDisposable {
   private constructor(readonly path: string) {}
 
-  static async make(prefix = "sublet-test-"): Promise<TempDir> {
-    return new TempDir(await Deno.realPath(await Deno.makeTempDir({ prefix })));
+  /** A new one, in `dir`; default: the system's. */
+  static async make(prefix = "sublet-test-", dir?: string): Promise<TempDir> {
+    const options = dir === undefined ? { prefix } : { prefix, dir };
+    return new TempDir(await Deno.realPath(await Deno.makeTempDir(options)));
   }
 
   join(...parts: string[]): string {
