@@ -30,13 +30,24 @@ export async function readSource(path: string): Promise<Uint8Array<ArrayBuffer>>
 }
 
 /** The bytes of the file at `path`, piece by piece, with errors like those of {@linkcode readSource}. */
-export async function* readPieces(path: string): AsyncGenerator<Uint8Array, void, undefined> {
+export function readPieces(path: string): AsyncGenerator<Uint8Array, void, undefined> {
+  return readPart(path, 0, Infinity);
+}
+
+/** Bytes `from` up to and without `to` of the file at `path`, as {@linkcode readPieces} gives them. */
+export async function* readPart(
+  path: string,
+  from: number,
+  to: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
   try {
     using file = await Deno.open(path);
-    while (true) {
-      const piece = new Uint8Array(256 * 1024);
+    if (from > 0) await file.seek(from, Deno.SeekMode.Start);
+    for (let at = from; at < to;) {
+      const piece = new Uint8Array(Math.min(256 * 1024, to - at));
       const count = await file.read(piece);
       if (count === null) return;
+      at += count;
       yield piece.subarray(0, count);
     }
   } catch (error) {

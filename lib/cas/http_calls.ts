@@ -17,8 +17,8 @@ const WINDOW_MS = 60_000;
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 5_000;
 
-/** Answers after which a call is tried again: the server is busy, or a proxy cannot reach it. */
-const TRANSIENT: ReadonlySet<number> = new Set([502, 503, 504]);
+/** Answers after which a call is tried again: too slow, too many, the server is busy, or a proxy cannot reach it. */
+const TRANSIENT: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 
 /** The most of a refusal's body that is read. */
 const MAX_REFUSAL = 16 * 1024;
@@ -26,6 +26,13 @@ const MAX_REFUSAL = 16 * 1024;
 /** A call, and how to make its body anew for each try. */
 export interface CallRequest extends Omit<HttpRequest, "body"> {
   readonly body?: () => HttpRequest["body"] | Promise<HttpRequest["body"]>;
+}
+
+/** A try that failed in a way that another may not. */
+export interface Failed {
+  readonly failure: SubletError;
+  /** Milliseconds that the server asks to wait. */
+  readonly atLeastMs: number;
 }
 
 /** The waits between the tries of one call. */
@@ -58,25 +65,29 @@ export class HttpCalls {
    * `unavailable` when that lasts, and `cancelled` when the signal fires. Any other status is an answer.
    */
   async call(request: CallRequest, retry = new Retry(this.clock)): Promise<HttpResponse> {
-    const { body, ...rest } = request;
     while (true) {
-      let failure: SubletError;
-      let atLeastMs = 0;
-      try {
-        const made = await body?.();
-        const answer = await this.client.request(
-          made === undefined ? rest : { ...rest, body: made },
-        );
-        if (!TRANSIENT.has(answer.status)) return answer;
-        atLeastMs = retryAfter(answer.headers);
-        failure = await this.refused(request, answer);
-      } catch (error) {
-        if (request.signal?.aborted) throw cancelled(request);
-        if (!isError(error, "unreachable")) throw error;
-        failure = error;
-      }
-      if (!await retry.next(atLeastMs, request.signal)) throw failure;
+      const tried = await this.once(request);
+      if (!("failure" in tried)) return tried;
+      if (!await retry.next(tried.atLeastMs, request.signal)) throw tried.failure;
       if (request.signal?.aborted) throw cancelled(request);
+    }
+  }
+
+  /** The answer to one try of `request`, or why another may go better. Throws like {@linkcode HttpCalls.call}. */
+  async once(request: CallRequest): Promise<HttpResponse | Failed> {
+    const { body, ...rest } = request;
+    try {
+      const made = await body?.();
+      const answer = await this.client.request(
+        made === undefined ? rest : { ...rest, body: made },
+      );
+      if (!TRANSIENT.has(answer.status)) return answer;
+      const atLeastMs = retryAfter(answer.headers);
+      return { failure: await this.refused(request, answer), atLeastMs };
+    } catch (error) {
+      if (request.signal?.aborted) throw cancelled(request);
+      if (!isError(error, "unreachable")) throw error;
+      return { failure: error, atLeastMs: 0 };
     }
   }
 
@@ -100,6 +111,8 @@ function cancelled(request: CallRequest): SubletError {
 
 /** The code of a refusal: the one that it names, or else one for its status. */
 function codeOf(status: number, named: string): ErrorCode {
+  if (status === 408) return "slow_request";
+  if (status === 429) return "busy";
   if (TRANSIENT.has(status)) return "unavailable";
   if (Object.hasOwn(ERRORS, named)) return named as ErrorCode;
   if (status === 401) return "unauthenticated";
@@ -107,7 +120,6 @@ function codeOf(status: number, named: string): ErrorCode {
   if (status === 404) return "not_found";
   if (status === 411) return "length_required";
   if (status === 413) return "too_large";
-  if (status === 429) return "busy";
   return status >= 500 ? "unavailable" : "failed";
 }
 

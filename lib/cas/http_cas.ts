@@ -1,4 +1,4 @@
-/** @module The `http` provider: a store that is served as in `http_routes.ts`, by us or by piloop. */
+/** @module The `http` provider: a store that is served as in `http_service.ts`, by us or by piloop. */
 
 import { type Clock, SubletError } from "../home/mod.ts";
 import type { HttpClient } from "../net/mod.ts";
@@ -6,18 +6,27 @@ import type { BlobBody, Cas, Cid, Limits } from "./contract.ts";
 import { each } from "./each.ts";
 import { writeBeside } from "./files.ts";
 import { type CallRequest, HttpCalls } from "./http_calls.ts";
-import { blobPath, download, requestBlob } from "./http_download.ts";
-import { CHECK_HEADER, missingAnswer } from "./http_wire.ts";
+import { blobPath, download, isFrame, requestBlob } from "./http_download.ts";
+import { acceptsZstd } from "./http_encoding.ts";
+import { PartsClient } from "./http_upload.ts";
+import { CHECK_HEADER, LENGTH_HEADER, MAX_CIDS, missingAnswer } from "./http_wire.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
 import { spool, type Spooled, spooledBytes, spooledFile } from "./spool.ts";
+import { encode } from "./object_encode.ts";
 import { collect, streamFrom } from "./streams.ts";
 import { verified } from "./verify.ts";
 
 /** Smaller blobs are sent without asking whether the store has them: the question costs as much. */
 const UNASKED = 64 * 1024;
 
+/** Larger blobs are sent in parts. */
+const IN_PARTS = 8 * 1024 * 1024;
+
 /** Addresses of one question. */
-const BATCH = 1000;
+const BATCH = MAX_CIDS;
+
+/** A frame that is not smaller than this share of its blob is not worth decoding. */
+const WORTH = 0.9;
 
 /** Questions at once, to a store that takes one address each. */
 const WIDTH = 16;
@@ -37,13 +46,17 @@ export interface HttpCasOptions {
 
 class HttpCas implements Cas, AsyncDisposable {
   readonly #calls: HttpCalls;
+  readonly #parts: PartsClient;
   readonly #tmp: string | undefined;
   readonly #owned: HttpClient | null;
   /** Whether the server takes questions about many blobs. Null: not known yet. */
   #batches: boolean | null = null;
+  /** Whether the server takes bodies that are zstd frames: it says so. */
+  #zstd = false;
 
   constructor(client: HttpClient, options: HttpCasOptions) {
     this.#calls = new HttpCalls(client, options.clock);
+    this.#parts = new PartsClient(this.#calls);
     this.#tmp = options.tmp;
     this.#owned = options.ownsClient ? client : null;
   }
@@ -65,6 +78,7 @@ class HttpCas implements Cas, AsyncDisposable {
       ...(signal === undefined ? {} : { signal }),
     };
     const answer = await this.#calls.call(request);
+    this.#zstd ||= acceptsZstd(answer.headers.get("accept-encoding"));
     if (answer.status === 200 || answer.status === 404) {
       await answer.discard();
       return answer.status === 200;
@@ -147,12 +161,17 @@ class HttpCas implements Cas, AsyncDisposable {
   async #send(blob: Spooled, signal?: AbortSignal): Promise<Cid> {
     const { cid, length, bytes } = blob;
     if (length > UNASKED && await this.#head(cid, { [CHECK_HEADER]: "1" }, signal)) return cid;
+    if (length > IN_PARTS && await this.#parts.send(blob, signal)) return cid;
+    const frame = this.#zstd && length > UNASKED ? await frameOf(blob) : null;
     const request: CallRequest = {
       method: "PUT",
       path: blobPath(cid),
-      headers: { "content-type": "application/octet-stream" },
+      headers: {
+        "content-type": "application/octet-stream",
+        ...(frame === null ? {} : { "content-encoding": "zstd" }),
+      },
       timeoutMs: PUT_TIMEOUT_MS,
-      body: () => bytes ?? { stream: blob.open(), length },
+      body: () => frame ?? bytes ?? { stream: blob.open(), length },
       ...(signal === undefined ? {} : { signal }),
     };
     const answer = await this.#calls.call(request);
@@ -176,7 +195,7 @@ class HttpCas implements Cas, AsyncDisposable {
     checkCancelled(limits);
     const answer = await requestBlob(this.#calls, cid, 0, limits.signal);
     if (answer === null) return null;
-    const header = answer.headers.get("content-length") ?? "";
+    const header = answer.headers.get(isFrame(answer) ? LENGTH_HEADER : "content-length") ?? "";
     const length = /^\d{1,15}$/.test(header) ? Number(header) : null;
     try {
       if (length !== null) checkLength(length, limits, cid);
@@ -192,6 +211,13 @@ class HttpCas implements Cas, AsyncDisposable {
     const body = await this.getStream(cid);
     return body === null ? null : await writeBeside(path, body.stream);
   }
+}
+
+/** The frame of `blob`, if it is small enough for memory, and the frame is clearly smaller. */
+async function frameOf({ bytes, length, open }: Spooled): Promise<Uint8Array | null> {
+  if (length > IN_PARTS) return null;
+  const frame = await encode(bytes ?? await collect(open()));
+  return frame.length < length * WORTH ? frame : null;
 }
 
 /** The store behind `client`. */

@@ -4,7 +4,7 @@ import { Refusal } from "./http_refusal.ts";
 
 /** Whether `Accept-Encoding` takes zstd. A `*` is not meant: what says no more cannot be relied on to know zstd. */
 export function acceptsZstd(header: string | null): boolean {
-  if (header === null || !header.includes("zstd")) return false;
+  if (header === null || !/zstd/i.test(header)) return false;
   return header.split(",").some((part) => {
     const [coding, ...parameters] = part.trim().split(";");
     if (coding?.trim().toLowerCase() !== "zstd") return false;

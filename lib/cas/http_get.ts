@@ -5,8 +5,8 @@ import { cidOf, isCid, rawCid, sameBlob } from "./cid.ts";
 import { acceptsZstd } from "./http_encoding.ts";
 import { type Gate, type Transfer } from "./http_limits.ts";
 import { parseRange, type Range, resolveRange } from "./http_range.ts";
-import { absent, Refusal } from "./http_refusal.ts";
-import { CHECK_HEADER } from "./http_wire.ts";
+import { absent, lacks, Refusal } from "./http_refusal.ts";
+import { CHECK_HEADER, LENGTH_HEADER } from "./http_wire.ts";
 import type { Frame, Serving } from "./serving.ts";
 import { BytesBody, streamOfNext } from "./streams.ts";
 
@@ -37,6 +37,9 @@ export function headersOf(cid: Cid, length: number | null): Record<string, strin
   return headers;
 }
 
+/** Whoever asks before a put is told that it may come compressed (RFC 9110, section 12.5.3). */
+const TAKES_ZSTD = { "accept-encoding": "zstd" };
+
 /** Headers of a GET that ask for anything else than the whole blob as it is. */
 const SPECIAL = ["range", "if-none-match", "accept-encoding"] as const;
 
@@ -64,8 +67,9 @@ export async function head(cas: Served, request: Request, cid: Cid): Promise<Res
     if (!await cas.has(cid)) throw absent(cid);
     return new Response(null, { headers: headersOf(cid, null) });
   }
-  const length = await cas.sizeOf(cid, { check: request.headers.has(CHECK_HEADER) });
-  if (length === null) throw absent(cid);
+  const check = request.headers.has(CHECK_HEADER);
+  const length = await cas.sizeOf(cid, { check });
+  if (length === null) throw check ? new Refusal("not_found", lacks(cid), TAKES_ZSTD) : absent(cid);
   return new Response(null, { headers: headersOf(cid, length) });
 }
 
@@ -112,6 +116,7 @@ async function whole(cas: Served, cid: Cid, transient: boolean): Promise<BlobBod
 function framed(frame: Frame, cid: Cid, transfer: Transfer): Response {
   const headers = headersOf(cid, frame.length);
   headers["content-encoding"] = "zstd";
+  headers[LENGTH_HEADER] = String(frame.blob);
   headers["vary"] = "accept-encoding";
   headers["etag"] = `W/"${rawCid(cid)}"`;
   return answer({ length: frame.length, stream: frame.stream }, headers, 200, transfer);
@@ -124,7 +129,7 @@ function answer(
   transfer: Transfer,
 ): Response {
   if (body.bytes !== undefined) {
-    void transfer.progress(body.bytes.length);
+    transfer.count(body.bytes.length);
     transfer[Symbol.dispose]();
     return new Response(body.bytes, { status, headers });
   }

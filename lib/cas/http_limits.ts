@@ -50,6 +50,8 @@ export interface Transfer extends Disposable {
   readonly signal: AbortSignal;
   /** So many bytes went through; a promise when it has to wait, for the token's rate. */
   progress(bytes: number): Promise<void> | void;
+  /** So many bytes go through at once, and nothing more: there is nothing to wait for. */
+  count(bytes: number): void;
 }
 
 /** Room on the disk that is kept for an upload, until it is disposed. */
@@ -205,6 +207,10 @@ class Running implements Transfer {
     this.#moved += bytes;
     const waitMs = this.#use.count(bytes, this.#upload);
     if (waitMs > 0) return this.#pause(waitMs);
+  }
+
+  count(bytes: number): void {
+    this.#use.count(bytes, this.#upload);
   }
 
   /** Waiting for the rate is no stall. */

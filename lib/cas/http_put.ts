@@ -29,7 +29,7 @@ export async function receive(
   }
   if (length <= SMALL || request.body === null) {
     const data = await arrived(request, transfer, cid);
-    await transfer.progress(data.length);
+    transfer.count(data.length);
     await cas.put(data, { expectedCid: cid, expectedLength: length });
     return;
   }

@@ -10,9 +10,14 @@ import { TryLater } from "./http_limits.ts";
 const MAX_DRAIN = 64 * 1024 * 1024;
 const DRAIN_MS = 5_000;
 
+/** The text for a blob that is not there. */
+export function lacks(cid: Cid): string {
+  return `the store has no blob ${cid}`;
+}
+
 /** The store lacks the blob. */
 export function absent(cid: Cid): SubletError {
-  return new SubletError("not_found", `the store has no blob ${cid}`);
+  return new SubletError("not_found", lacks(cid));
 }
 
 /** A refusal with headers of its own. */

@@ -136,8 +136,9 @@ export class CasService {
   /** What a sender does wrong is not logged; but whoever looks for a blob wants to know that its upload ended early. */
   #logUpload(request: Request, path: string, error: unknown): void {
     if (request.method !== "PUT" && request.method !== "PATCH") return;
-    if (!(error instanceof SubletError) || error.cause === undefined) return;
-    if (error.code !== "invalid_request" && error.code !== "slow_request") return;
+    if (!(error instanceof SubletError)) return;
+    const brokeOff = error.code === "invalid_request" && error.cause !== undefined;
+    if (!brokeOff && error.code !== "slow_request") return;
     this.#log.event("cas.upload_ended", { path, error: error.message });
   }
 }

@@ -13,6 +13,7 @@ import { EMPTY } from "./http_get.ts";
 import type { Gate } from "./http_limits.ts";
 import { Refusal } from "./http_refusal.ts";
 import { uploadQuestion } from "./http_wire.ts";
+import { checkAddress } from "./limits.ts";
 import { PART } from "./part_file.ts";
 import { Upload } from "./upload.ts";
 import { UPLOAD_ID } from "./upload_files.ts";
@@ -65,7 +66,8 @@ async function begin(
   const { cid, length } = await readJson({ req: { raw: request } }, uploadQuestion, MAX_QUESTION);
   gate.check(token, true);
   const what = `blob ${cid}`;
-  if (sameBlob(cid, EMPTY) || length === 0 || await uploads.holds(cid)) {
+  if (length === 0) checkAddress(EMPTY, { expectedCid: cid });
+  if (sameBlob(cid, EMPTY) || await uploads.holds(cid)) {
     return complete({ cid, length }, 200);
   }
   gate.checkSize(length, what);

@@ -13,6 +13,9 @@ export const MAX_QUESTION = 1024 * 1024;
 /** A header of `HEAD`: the client will put the blob unless it is there undamaged, so it is to be read and checked. */
 export const CHECK_HEADER = "sublet-check";
 
+/** A header of an answer whose body is a zstd frame: the length of the blob. */
+export const LENGTH_HEADER = "blob-length";
+
 /** The CID of a blob. */
 export const cidSchema = z.custom<Cid>(
   (value) => typeof value === "string" && isCid(value),

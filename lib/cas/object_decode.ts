@@ -20,11 +20,11 @@ function plain(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
-/** Append the content of a raw or RLE block's part to `out`. Throws {@linkcode NOT_RAW} for a compressed one. */
-function takeRaw(part: Part, out: Uint8Array[]): void {
-  if (part.type === BLOCK.raw) out.push(part.bytes);
-  else if (part.type === BLOCK.rle) out.push(new Uint8Array(part.size).fill(part.bytes[0] ?? 0));
-  else throw NOT_RAW;
+/** The content of a raw or RLE block's part. Throws {@linkcode NOT_RAW} for a compressed one. */
+function contentOf(part: Part): Uint8Array {
+  if (part.type === BLOCK.raw) return part.bytes;
+  if (part.type === BLOCK.rle) return new Uint8Array(part.size).fill(part.bytes[0] ?? 0);
+  throw NOT_RAW;
 }
 
 /**
@@ -39,7 +39,7 @@ export function decodeSmall(frame: Uint8Array, maxLength: number): Uint8Array | 
   scanner.push(frame, (part) => {
     raw = raw && part.type !== BLOCK.compressed;
     length += part.type === BLOCK.rle ? part.size : part.bytes.length;
-    if (raw && length <= maxLength) takeRaw(part, parts);
+    if (raw && length <= maxLength) parts.push(contentOf(part));
   });
   scanner.finish();
   if (length > maxLength) return null;
@@ -127,15 +127,20 @@ async function* decodeOnce(source: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
 /** The content of a frame of ours, without a decoder. Throws {@linkcode NOT_RAW} when a block is compressed. */
 async function* decodeRaw(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const scanner = new FrameScanner();
-  const out: Uint8Array[] = [];
+  const parts: Part[] = [];
   let length = 0;
   for await (const bytes of source) {
-    scanner.push(bytes, (part) => takeRaw(part, out));
-    for (const part of out) {
-      length += part.length;
-      yield part;
+    scanner.push(bytes, (part) => {
+      if (part.type === BLOCK.compressed) throw NOT_RAW;
+      parts.push(part);
+    });
+    // Not before it is asked for: a block of a few bytes may stand for 128 KiB.
+    for (const part of parts) {
+      const content = contentOf(part);
+      length += content.length;
+      yield content;
     }
-    out.length = 0;
+    parts.length = 0;
   }
   scanner.finish();
   checkSize(length, scanner.header);

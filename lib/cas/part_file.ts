@@ -6,6 +6,8 @@
 
 import { HASH_PIECE, joinPieces, pieceValue } from "./blake3.ts";
 import { fileError } from "./files.ts";
+import { type BatchJob, work } from "./hash_jobs.ts";
+import { hashPool } from "./hash_pool.ts";
 import { rawFrameSize } from "./raw_blocks.ts";
 import {
   BLOCK,
@@ -127,16 +129,18 @@ export class PartFile {
     return gaps;
   }
 
-  /** The values of the pieces of block `block`, whose content is `bytes`; what {@linkcode PartFile.add} wants. */
-  hash(block: number, bytes: Uint8Array): void {
+  /**
+   * Hash `count` blocks from `first` on, which lie in `bytes` as in the file, each behind the gap for its header, and
+   * must not change until it resolves.
+   */
+  async hash(first: number, count: number, bytes: Uint8Array): Promise<void> {
     if (this.#values === null) return;
-    for (let i = 0; i < PIECES; i++) {
-      const piece = bytes.subarray(i * HASH_PIECE, (i + 1) * HASH_PIECE);
-      const index = block * PIECES + i;
-      // The last piece is hashed with the whole: see `joinPieces`.
-      if (piece.length < HASH_PIECE || (index + 1) * HASH_PIECE >= this.length) return;
-      this.#values.set(pieceValue(piece, index), index * VALUE);
-    }
+    const from = first * PIECES;
+    // The last piece is hashed with the whole: see `joinPieces`.
+    const pieces = Math.min(count * PIECES, Math.ceil(this.length / HASH_PIECE) - 1 - from);
+    if (pieces <= 0) return;
+    const job: BatchJob = { type: "batch", bytes, pieces, first: from };
+    this.#values.set(await (hashPool()?.run(job) ?? work(job)), from * VALUE);
   }
 
   /** Block `block` is in the file with its header, and hashed. */

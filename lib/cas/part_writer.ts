@@ -1,16 +1,20 @@
 /** @module Writes one part of a blob to its place in the file: see `part_file.ts`. */
 
 import { fileError } from "./files.ts";
+import { startHashPool } from "./hash_pool.ts";
 import type { PartFile } from "./part_file.ts";
 import { BLOCK_HEADER, BLOCK_MAX } from "./zstd_frame.ts";
 
 /** Blocks of a batch: half a MiB. */
 const BLOCKS = 4;
+/** A blob of this size is worth threads that hash. */
+const THREADS_FROM = 32 * 1024 * 1024;
+
 const STRIDE = BLOCK_HEADER + BLOCK_MAX;
 
 /** Blocks of content, each behind a gap, as they are in the file. */
 class Batch {
-  readonly bytes = new Uint8Array(BLOCKS * STRIDE);
+  readonly bytes = new Uint8Array(new SharedArrayBuffer(BLOCKS * STRIDE));
   /** Bytes of content. */
   used = 0;
 
@@ -47,6 +51,7 @@ export class PartWriter implements AsyncDisposable {
 
   /** A writer from block `first` on. */
   static async open(target: PartFile, first: number): Promise<PartWriter> {
+    if (target.length >= THREADS_FROM) startHashPool().catch(() => {});
     try {
       return new PartWriter(target, await Deno.open(target.path, { write: true }), first);
     } catch (error) {
@@ -107,11 +112,7 @@ export class PartWriter implements AsyncDisposable {
     const bytes = batch.bytes.subarray(start, (to - 1) * STRIDE + BLOCK_HEADER + size);
     const written = this.#writeAt(bytes, target.place(first) + BLOCK_HEADER);
     written.catch(() => {});
-    for (let i = from; i < to; i++) {
-      const block = batch.first + i;
-      const at = i * STRIDE + BLOCK_HEADER;
-      target.hash(block, batch.bytes.subarray(at, at + target.sizeOf(block)));
-    }
+    await target.hash(first, to - from, batch.bytes.subarray(from * STRIDE));
     await written;
     for (let block = first; block < batch.first + to; block++) {
       this.#writeHeader(block);

@@ -14,6 +14,8 @@ export interface AtHand {
 export interface Frame {
   /** Bytes of the frame. */
   readonly length: number;
+  /** Bytes of the blob. */
+  readonly blob: number;
   readonly stream: ReadableStream<Uint8Array>;
 }
 
@@ -28,8 +30,10 @@ export interface Framed {
 
 /** A store that takes a file of its own disk for an object, without copying it. */
 export interface Adopting {
-  /** An existing directory on the store's disk, for files that will be adopted. */
+  /** An existing directory on the store's disk, for files that are adopted soon. */
   readonly staging: string;
+  /** Where on the store's disk files wait that may take days to be adopted. It may be missing. */
+  readonly waiting: string;
   /**
    * Make the file at `path` the object of `cid`, durably: one zstd frame that says its length, whose content of
    * `length` bytes the caller has hashed. On success the file is gone from `path`.

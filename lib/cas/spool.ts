@@ -3,7 +3,7 @@
 import { createHasher } from "./blake3.ts";
 import { cidOf, cidOfDigest } from "./cid.ts";
 import type { Cid, Limits } from "./contract.ts";
-import { fileError, readPieces, readThrough } from "./files.ts";
+import { fileError, readPart, readThrough } from "./files.ts";
 import { checkAddress } from "./limits.ts";
 import { concat, drain, streamFrom, streamOf } from "./streams.ts";
 
@@ -16,7 +16,8 @@ export interface Spooled extends AsyncDisposable {
   readonly length: number;
   /** All of it, when it is in memory. */
   readonly bytes: Uint8Array | null;
-  open(): ReadableStream<Uint8Array>;
+  /** Its bytes from `from` up to and without `to`. */
+  open(from?: number, to?: number): ReadableStream<Uint8Array>;
 }
 
 /** `data` as it is. */
@@ -25,7 +26,7 @@ export function spooledBytes(data: Uint8Array, cid = cidOf(data)): Spooled {
     cid,
     length: data.length,
     bytes: data,
-    open: () => streamOf(data),
+    open: (from = 0, to = data.length) => streamOf(data.subarray(from, to)),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }
@@ -42,7 +43,7 @@ export async function spooledFile(path: string): Promise<Spooled> {
     cid: cidOfDigest(hasher.digest()),
     length,
     bytes: null,
-    open: () => streamFrom(readPieces(path)),
+    open: (from = 0, to = length) => streamFrom(readPart(path, from, to)),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }
@@ -95,7 +96,7 @@ export async function spool(
       cid,
       length,
       bytes: null,
-      open: () => streamFrom(readPieces(path)),
+      open: (from = 0, to = length) => streamFrom(readPart(path, from, to)),
       [Symbol.asyncDispose]: () => kept.disposeAsync(),
     };
   } finally {

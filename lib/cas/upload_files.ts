@@ -33,16 +33,15 @@ export function newUploadId(): string {
 
 /** The directory of uploads. */
 export class UploadFiles {
-  private constructor(readonly directory: string) {}
+  constructor(readonly directory: string) {}
 
-  /** The directory `directory`, made when it is missing. */
-  static async open(directory: string): Promise<UploadFiles> {
+  /** Make the directory, unless it is there. */
+  async make(): Promise<void> {
     try {
-      await Deno.mkdir(directory, { recursive: true, mode: 0o700 });
+      await Deno.mkdir(this.directory, { recursive: true, mode: 0o700 });
     } catch (error) {
-      throw fileError(error, `cannot make ${directory}`, "unavailable");
+      throw fileError(error, `cannot make ${this.directory}`, "unavailable");
     }
-    return new UploadFiles(directory);
   }
 
   /** Where the bytes of `id` are. */
@@ -90,6 +89,7 @@ export class UploadFiles {
         else found.push(upload);
       }
     } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return [];
       throw fileError(error, `cannot sweep ${this.directory}`, "unavailable");
     }
     return found;

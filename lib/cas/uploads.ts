@@ -63,8 +63,8 @@ export class Uploads {
 
   /** The uploads into `cas`, with those that an earlier process left. */
   static async open(cas: Served, options: UploadsOptions): Promise<Uploads> {
-    const directory = cas.staging === undefined ? options.directory : `${cas.staging}/uploads`;
-    const uploads = new Uploads(cas, await UploadFiles.open(directory), options);
+    const files = new UploadFiles(cas.waiting ?? options.directory);
+    const uploads = new Uploads(cas, files, options);
     await uploads.#load();
     return uploads;
   }
@@ -106,6 +106,7 @@ export class Uploads {
     this.#checkRoom(token, length);
     await reserve();
     const id = newUploadId();
+    await this.#files.make();
     const file = PartFile.create(this.#files.path(id), length);
     try {
       this.#files.remember(id, { cid, length, token });

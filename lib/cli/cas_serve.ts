@@ -20,6 +20,8 @@ export async function serveCas(listen: string, output: Output): Promise<void> {
   using ending = endingSignal();
   await using db = await openSqlite(paths.db);
   const cas = await openTable(settings.config.cas, paths);
+  await using _closing = new AsyncDisposableStack();
+  if (Symbol.asyncDispose in cas) _closing.use(cas as unknown as AsyncDisposable);
   const service = casService(cas, {
     who: new Authenticator(new Tokens(db, systemClock), network),
     uploads: await Uploads.open(cas, { directory: `${paths.tmp}/uploads` }),

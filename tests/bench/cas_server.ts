@@ -6,7 +6,7 @@
  */
 
 import { Hono } from "hono";
-import { casService, openDisk } from "../../lib/cas/mod.ts";
+import { casService, openDisk, Uploads } from "../../lib/cas/mod.ts";
 import { type NetEnv, serveHttp } from "../../lib/net/mod.ts";
 
 async function receive(request: Request, path: string): Promise<Response> {
@@ -23,12 +23,17 @@ async function send(path: string): Promise<Response> {
   return new Response(file.readable, { headers: { "content-length": String(size) } });
 }
 
+async function store(root: string) {
+  const cas = await openDisk({ path: `${root}/store` });
+  return casService(cas, { uploads: await Uploads.open(cas, { directory: `${root}/uploads` }) });
+}
+
 if (import.meta.main) {
   const [kind, root] = Deno.args;
   const app = new Hono<NetEnv>();
   app.put("*", (c) => receive(c.req.raw, `${root}/file`));
   app.get("*", () => send(`${root}/file`));
-  const served = kind === "cas" ? casService(await openDisk({ path: `${root}/store` })) : app;
+  const served = kind === "cas" ? await store(root ?? "") : app;
   const server = await serveHttp({
     fetch: (request, peer) => served.fetch(request, peer),
     listen: { host: "127.0.0.1", port: 0 },
