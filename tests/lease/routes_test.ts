@@ -70,6 +70,18 @@ Deno.test("a worker says that its job is lost", async () => {
   refused(await worker.call("lost", body), 409, "stale_lease", /lease 1: it is expired/);
 });
 
+Deno.test("a worker says that a job is lost for a fault of its machine, which is none of the job's attempts", async () => {
+  await using served = await Served.make();
+  const { job } = await served.rig.submit({ maxAttempts: 1 });
+  const worker = await served.worker("w");
+  await worker.register();
+  const faulty = new HttpWorker(served, { ...worker.headers, "sublet-host-fault": "1" });
+  const lost = { lease: await worker.take(), reason: "no space is left" };
+  assert.equal((await faulty.call("lost", lost)).status, 204);
+  const { state, attempts } = await served.rig.engine.showJob(job);
+  assert.deepEqual([state, attempts], ["open", 0]);
+});
+
 Deno.test("what a worker says of itself is bounded, and a long reason is cut", async () => {
   await using served = await Served.make();
   const { job } = await served.rig.submit();

@@ -1,18 +1,12 @@
 /** @module What goes wrong, by seed: a few kinds of fault for each, at random times and for random times. */
 
 import type { Backup, DiskFaults } from "./database.ts";
+import { type Fault, onWorker, STAGED } from "./faults_staged.ts";
 import { CALM, type Weather } from "./network.ts";
 import type { Random } from "./random.ts";
 import type { Simulation } from "./simulation.ts";
-import type { SimWorker } from "./worker.ts";
 
 const DAY_MS = 86_400_000;
-
-/** A kind of fault: it begins, and what is returned ends it. */
-type Fault = (sim: Simulation, random: Random) => Undo;
-
-/** What ends a fault: after a while, or when all faults end, unless it has ended by itself. */
-type Undo = (() => void) | { readonly atEnd: () => void } | void;
 
 function weather<K extends keyof Weather>(key: K, from: number, to: number): Fault {
   return (sim, random) => {
@@ -26,14 +20,6 @@ function disk(key: keyof DiskFaults, chance: number): Fault {
     sim.disk.faults[key] = chance;
     return () => sim.disk.faults[key] = 0;
   };
-}
-
-function onWorker(
-  begin: (worker: SimWorker, sim: Simulation, random: Random) => Undo,
-) {
-  // What happens to the worker inside the server happens to the server.
-  return (sim: Simulation, random: Random) =>
-    begin(random.pick(sim.workers.filter(({ spec }) => spec.serve !== true)), sim, random);
 }
 
 function inSet(set: (sim: Simulation) => Set<string>, all: boolean): Fault {
@@ -78,30 +64,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     return () => sim.disk.full = false;
   },
   "a worker dies": onWorker((worker) => worker.crash("a fault")),
-  "a worker dies, is back late, and is cut off": onWorker((worker, sim, random) => {
-    const { world, network, timing } = sim;
-    const late = world.now + random.between(0.3, 0.9) * timing.toleration * 1000;
-    worker.takesAlong = 0;
-    worker.crash("a fault");
-    worker.restUntil = late;
-    let over = false;
-    const cut = (left: number) => {
-      if (over) return;
-      worker.start();
-      if (worker.running.length > 0 || left === 0) network.mute.add(worker.name);
-      else world.at(world.now + 500, () => cut(left - 1));
-    };
-    world.at(late, () => cut(60));
-    const end = () => {
-      if (over) return;
-      over = true;
-      worker.restUntil = 0;
-      network.mute.delete(worker.name);
-    };
-    // It takes as long as it takes, unless all faults end.
-    world.at(late + (timing.toleration * 1.5 + 60) * 1000, end);
-    return { atEnd: end };
-  }),
+  ...STAGED,
   "a worker loses power": onWorker((worker) => worker.powerCut()),
   "a worker dies at some await": onWorker((worker, _sim, random) => {
     worker.fragile = random.between(0.005, 0.05);
@@ -151,6 +114,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   }),
   "the server's wall clock jumps": (sim, random) => {
     sim.server.options.machine.jumpWall(random.pick([-DAY_MS, DAY_MS, -100_000, 100_000]));
+    sim.around.steady = false;
   },
 };
 

@@ -34,6 +34,7 @@ export interface JobFacts {
   readonly key: string;
   readonly cid: string;
   readonly attempts: number;
+  readonly hostFaults: number;
 }
 
 export interface EventFacts {
@@ -66,6 +67,7 @@ export interface WorkerFacts {
   readonly once: boolean;
   readonly drained: boolean;
   readonly paused: boolean;
+  readonly left: boolean;
 }
 
 /** One row that changed: `before` is null for a new one. */
@@ -100,7 +102,8 @@ const TABLES: Readonly<Record<Table, { readonly table: string; readonly facts: s
   jobs: {
     table: "jobs",
     facts:
-      `'state', @.state, 'kind', @.kind, 'key', @.key, 'cid', @.job_cid, 'attempts', @.max_attempts`,
+      `'state', @.state, 'kind', @.kind, 'key', @.key, 'cid', @.job_cid, 'attempts', @.max_attempts,
+      'hostFaults', @.host_faults`,
   },
   events: {
     table: "lease_events",
@@ -120,7 +123,8 @@ const TABLES: Readonly<Record<Table, { readonly table: string; readonly facts: s
     facts:
       `'name', @.name, 'pool', @.pool, 'incarnation', @.incarnation, 'once', json(iif(@.once, 'true', 'false')),
       'drained', json(iif(@.drained_at IS NULL, 'false', 'true')),
-      'paused', json(iif(@.paused_at IS NULL, 'false', 'true'))`,
+      'paused', json(iif(@.paused_at IS NULL, 'false', 'true')),
+      'left', json(iif(@.left_at IS NULL, 'false', 'true'))`,
   },
 };
 

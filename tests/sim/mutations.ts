@@ -154,13 +154,43 @@ export const MUTATIONS: readonly Mutation[] = [
   ]),
   mutation("a lost job is tried without end", [
     "ending.ts",
-    "if (lease.attempt >= lease.max_attempts) {",
-    "if (lease.attempt >= lease.max_attempts + 100) {",
+    "const isLast = !excused && lease.attempt >= lease.max_attempts ||",
+    "const isLast = !excused && lease.attempt >= lease.max_attempts + 100 ||",
   ]),
   mutation("attempts are not counted", [
     "ending.ts",
-    "attempt: lease.attempt + 1,",
+    "attempt: excused ? lease.attempt : lease.attempt + 1,",
     "attempt: lease.attempt,",
+  ]),
+  mutation("a fault of a machine is an attempt", [
+    "ending.ts",
+    'by === "machine" && lease.host_faults',
+    'by === "machine" && core.state === "new" && lease.host_faults',
+  ]),
+  mutation("every loss is taken for a fault of a machine", [
+    "ending.ts",
+    'by === "machine" && lease.host_faults',
+    "lease.host_faults",
+  ]),
+  mutation("a server that starts gives out ids from anywhere", [
+    "adopt.ts",
+    "byTime > row.newest",
+    "byTime < row.newest",
+  ]),
+  mutation("a spool that cannot be read is taken for empty", [
+    "worker.ts",
+    "        await core.clock.sleep(backoff.next(), core.over.signal);\n      }\n    }\n    return [];",
+    "        return [];\n      }\n    }\n    return [];",
+  ]),
+  mutation("a worker that ended is granted leases", [
+    "acquire.ts",
+    'if (core.roster.get(caller.name)?.left === true) return { refused: "draining" };',
+    "",
+  ]),
+  mutation("a report that cannot be read is asked for for ever", [
+    "report.ts",
+    "if (live.refused.times >= MAX_REFUSED) {",
+    "if (live.refused.times < 0) {",
   ]),
   mutation("a revoked job that is lost is queued again", [
     "ending.ts",
@@ -199,8 +229,8 @@ export const MUTATIONS: readonly Mutation[] = [
   ]),
   mutation("an expired lease leaves its job open", [
     "ending.ts",
-    "  await queueLease(core, tx, {\n    job: lease.job_id,\n    attempt: lease.attempt + 1,",
-    "  if (core.state === 'new') await queueLease(core, tx, {\n    job: lease.job_id,\n    attempt: lease.attempt + 1,",
+    "  await queueLease(core, tx, {\n    job: lease.job_id,\n    attempt: excused",
+    "  if (core.state === 'new') await queueLease(core, tx, {\n    job: lease.job_id,\n    attempt: excused",
   ]),
   mutation("a worker stops its jobs too late", [
     "worker_core.ts",

@@ -44,6 +44,8 @@ export class Network {
   /** Machines that cannot be heard by the server, and that cannot hear it. */
   readonly mute = new Set<string>();
   readonly deaf = new Set<string>();
+  /** Machines that cannot be heard after their next register, whose answer takes so many milliseconds. */
+  readonly lateRegister = new Map<string, number>();
   /** Sees every answer that a process gets. */
   onAnswer: (process: Process, call: string, reply: NonNullable<Reply>) => void = () => {};
   /** Where requests go. */
@@ -148,13 +150,15 @@ class SimClient implements HttpClient {
         if (mute.has(name)) return;
         world.note(`net ${name} > ${call}`);
         const headers = request.headers ?? {};
+        const late = call === "register" ? this.#network.lateRegister.get(name) : undefined;
+        if (late !== undefined) mute.add(name);
         this.#network.deliver(
           { worker: this.#worker, path: request.path, headers, body, unix, signal },
           (reply) => {
             if (reply !== null && random.chance(weather.answerLost)) {
               return world.note(`net ${name} ${call}: answer lost`);
             }
-            world.at(world.now + this.#network.delay(unix), () => {
+            world.at(world.now + (late ?? this.#network.delay(unix)), () => {
               if (deaf.has(name)) return;
               world.note(`net ${name} < ${call} ${reply?.status ?? "reset"}`);
               answer(reply);

@@ -16,7 +16,6 @@ export const LANES = [
 /** The operator. */
 export class Operator {
   #over = false;
-  #prompts = 0;
 
   /** `pace`: how many times longer everything takes that people do. */
   constructor(
@@ -111,7 +110,7 @@ export class Operator {
     const live = [...this.sim.model.leases.values()].filter((lease) => isLive(lease.state));
     if (live.length === 0) return;
     const { job } = this.random.pick(live);
-    const id = ++this.#prompts;
+    const id = this.sim.promptId();
     void this.sim.ask(`prompts ${job}`, (engine) => engine.prompt(job, id, `prompt ${id}`));
   }
 

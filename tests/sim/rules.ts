@@ -9,10 +9,16 @@ export interface Surroundings {
   readonly pools: Readonly<Record<string, { agents: number; evaluations: number }>>;
   /** Every fencing id that was ever given out, in databases that were lost since, too. */
   readonly issued: Set<number>;
+  /** The largest of them. */
+  newest: number;
+  /** Whether the server's wall clock never jumped. */
+  steady: boolean;
+  /** Leases that their worker gave back for a fault of its machine. */
+  readonly faulted: Set<number>;
   /** Incarnations that were granted their one lease. */
   readonly granted: Map<string, number>;
-  /** Jobs, by key, whose cancelling was answered. */
-  readonly cancelled: Set<string>;
+  /** Jobs whose cancelling was answered. */
+  readonly cancelled: Set<number>;
   /** Whether the store has a blob. */
   readonly holds: (cid: string) => boolean;
 }
@@ -76,11 +82,13 @@ export const RULES: Readonly<Record<string, Rule>> = {
     return null;
   },
 
-  "fencing ids grow and never come back": (_model, changes, { issued }) => {
+  "fencing ids grow and never come back": (_model, changes, around) => {
     for (const { id, before } of changes.leases) {
       if (before !== null) continue;
-      if (issued.has(id)) return `lease ${id} was given out before`;
-      issued.add(id);
+      if (around.issued.has(id)) return `lease ${id} was given out before`;
+      if (around.steady && id < around.newest) return `lease ${id} came after ${around.newest}`;
+      around.issued.add(id);
+      around.newest = Math.max(around.newest, id);
     }
     return null;
   },
@@ -162,11 +170,13 @@ export const RULES: Readonly<Record<string, Rule>> = {
     return null;
   },
 
-  "a drained or paused worker gets nothing": (model, changes) => {
+  "a worker that is drained, paused or gone gets nothing": (model, changes) => {
     for (const { id, after } of moves(changes)) {
       if (after.state !== "acquired" || after.worker === null) continue;
       const worker = model.workers.get(after.worker);
-      if (worker?.drained || worker?.paused) return `lease ${id} went to ${after.worker}`;
+      if (worker?.drained || worker?.paused || worker?.left) {
+        return `lease ${id} went to ${after.worker}`;
+      }
     }
     return null;
   },
@@ -217,7 +227,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
     for (const { id, after } of changes.jobs) {
       if (after.state === "open") continue;
       const revoked = changes.leases.some(({ after: lease }) => lease.job === id && lease.revoked);
-      const promised = cancelled.has(after.key);
+      const promised = cancelled.has(id);
       if (!revoked && !promised) continue;
       if (after.state !== "cancelled") return `job ${id} was cancelled and is ${after.state}`;
       if (model.effects.some((each) => each.job === id && each.what === "applied")) {
@@ -232,6 +242,25 @@ export const RULES: Readonly<Record<string, Rule>> = {
       if (before !== null) continue;
       const attempts = model.jobs.get(after.job)?.attempts ?? 0;
       if (after.attempt > attempts) return `lease ${id} is attempt ${after.attempt} of ${attempts}`;
+    }
+    return null;
+  },
+
+  "each loss is an attempt, but for ten faults of machines": (model, changes, { faulted }) => {
+    for (const { id, before, after } of changes.leases) {
+      if (before !== null) continue;
+      const { job, attempt } = after;
+      const ended = moves(changes).find(({ after: lease }) =>
+        lease.job === job && lease.state === "expired"
+      );
+      const faults = changes.jobs.find((each) => each.id === job)?.before?.hostFaults ??
+        model.jobs.get(job)?.hostFaults ?? 0;
+      const said = changes.events.some(({ after: { event, lease } }) =>
+        event === "lost" && lease === ended?.id && faulted.has(lease)
+      );
+      const excused = said && faults < 10;
+      const wanted = ended === undefined ? 1 : ended.after.attempt + (excused ? 0 : 1);
+      if (attempt !== wanted) return `lease ${id} is attempt ${attempt}, and not ${wanted}`;
     }
     return null;
   },

@@ -56,6 +56,7 @@ export class SimRunner implements JobRunner {
     private readonly runs: Runs,
     /** Leases whose runs this process has, for prompts. */
     private readonly active: Map<number, Run>,
+    private readonly disk: { readonly diskFull: boolean },
   ) {}
 
   async run(value: unknown, control: JobControl): Promise<Outcome> {
@@ -64,6 +65,9 @@ export class SimRunner implements JobRunner {
     // Checking out takes a while.
     await clock.sleep(random.between(50, 4_000), control.stop);
     if (control.stop.aborted) return this.#report(job, control, true);
+    if (this.disk.diskFull) {
+      throw Object.assign(new Error("no space is left on the device"), { code: "ENOSPC" });
+    }
     if (job.ends === "fault") throw new Error("a fault of the runner");
     const child = this.children.start(job.key, clock.monotonic() + job.seconds * 1000);
     return await this.#watch(job, control, child);

@@ -26,6 +26,9 @@ const ENDS_IN = 4_000;
 /** How long a job that a worker can take may wait: one long-poll, and the way there. */
 const POLL = 27;
 
+/** The longest that a worker asks for nothing after a fault of its machine, and until it then does: seconds. */
+const HOST_PAUSE = 625;
+
 /** Simulate `seed`. */
 export async function simulate(seed: number): Promise<Outcome> {
   const random = new Random(seed ^ 0x5eed);
@@ -142,6 +145,9 @@ async function checkBack(sim: Simulation): Promise<void> {
 async function checkProbes(sim: Simulation): Promise<void> {
   // Whoever takes one job leaves first, so that the next to come is not on its way out.
   await sim.run(60);
+  // Nor does one whose machine has just failed ask for work.
+  const idle = (sim.hostFaultAt - sim.world.now) / 1000 + HOST_PAUSE;
+  if (idle > 0) await sim.run(idle);
   for (const { kind, requires } of LANES) {
     const key = sim.submit({ kind, seconds: 3 }, { requires });
     const began = sim.world.now;

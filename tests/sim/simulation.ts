@@ -61,6 +61,9 @@ export class Simulation implements AsyncDisposable {
   readonly around: Surroundings = {
     pools: POOLS,
     issued: new Set(),
+    newest: 0,
+    steady: true,
+    faulted: new Set(),
     granted: new Map(),
     cancelled: new Set(),
     holds: (cid) => this.blobs.holds(cid),
@@ -69,9 +72,14 @@ export class Simulation implements AsyncDisposable {
   server!: SimServer;
   readonly timing: Timing;
   readonly watch: Watch;
+  /** World time of the last fault of a worker's machine: the worker asks for nothing for a while. */
+  hostFaultAt = -Infinity;
+  /** The job that a fault of several steps wants to run. */
+  staged: string | null = null;
   /** Jobs that the server has not taken yet. */
   submitting = 0;
   #jobs = 0;
+  #prompts = 0;
   #rates: Random;
 
   private constructor(readonly seed: number, readonly options: SimOptions) {
@@ -100,7 +108,10 @@ export class Simulation implements AsyncDisposable {
       machine: sim.#machine("server"),
       timing: sim.timing,
       pools: POOLS,
-      onRequest: (delivery) => sim.watch.asked(delivery),
+      onRequest: (delivery) => {
+        const lease = sim.watch.asked(delivery);
+        if (lease !== null) sim.around.faulted.add(lease);
+      },
       onAnswer: (delivery, status, body) => sim.watch.answered(delivery, status, body),
       onReady: () => sim.#inside((worker) => worker.start()),
       onClose: () => sim.#close(),
@@ -160,6 +171,7 @@ export class Simulation implements AsyncDisposable {
         blobs: this.blobs,
         runs: this.runs,
         onLog: (of, event, fields) => {
+          if (event === "worker.host_fault") this.hostFaultAt = this.world.now;
           if (!FAULTS.has(event)) return;
           // A spool that fails to forget is no fault of the code: the next process sends the entry again.
           if (event === "lease.not_cleaned" && of.spoolFails > 0) return;
@@ -192,9 +204,9 @@ export class Simulation implements AsyncDisposable {
   #changed(changes: Changes): void {
     this.model.apply(changes);
     this.watch.changed(changes);
-    for (const { before, after } of changes.jobs) {
+    for (const { id, before, after } of changes.jobs) {
       if (before !== null && before.state !== "open" && after.state === "open") {
-        this.around.cancelled.delete(after.key);
+        this.around.cancelled.delete(id);
       }
     }
     for (const { id, before, after } of changes.leases) {
@@ -263,6 +275,11 @@ export class Simulation implements AsyncDisposable {
     }
   }
 
+  /** A number for the next prompt. */
+  promptId(): number {
+    return ++this.#prompts;
+  }
+
   /** The id of a job by its key. */
   job(key: string): number | null {
     for (const [id, job] of this.model.jobs) if (job.key === key) return id;
@@ -280,7 +297,7 @@ export class Simulation implements AsyncDisposable {
     const era = this.runs.era;
     const done = await this.ask(`cancels ${key}`, (engine) => engine.cancelJob(id, "not wanted"));
     if (done === null || "error" in done || done.value === "ended" || era !== this.runs.era) return;
-    this.around.cancelled.add(key);
+    this.around.cancelled.add(id);
   }
 
   /** Go back to an old database. */
@@ -291,6 +308,7 @@ export class Simulation implements AsyncDisposable {
     this.model = new Model();
     this.model.apply(await this.disk.everything());
     this.around.cancelled.clear();
+    this.around.faulted.clear();
     this.around.granted.clear();
     this.watch.reset();
   }

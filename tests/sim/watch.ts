@@ -150,11 +150,15 @@ export class Watch {
     );
   }
 
-  /** A request comes in. Whoever says that it ended is no living process from then on, whatever the answer is. */
-  asked(delivery: Delivery): void {
+  /**
+   * A request comes in. Whoever says that it ended is no living process from then on, whatever the answer is. The lease
+   * that it gives back for a fault of its machine, or null.
+   */
+  asked(delivery: Delivery): number | null {
     this.#came.set(delivery, this.world.now);
     const incarnation = delivery.headers["sublet-incarnation"];
     if (incarnation !== undefined && parse(delivery).call === "leave") this.#left.add(incarnation);
+    return delivery.headers["sublet-host-fault"] === "1" ? parse(delivery).lease : null;
   }
 
   /** The server is about to answer. */

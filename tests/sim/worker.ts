@@ -127,7 +127,7 @@ export class SimWorker {
   #runners(process: Process, active: Map<number, Run>): SimRunner[] {
     const cas = this.habitat.blobs.for(process);
     return ["agent", "evaluation"].map((kind) =>
-      new SimRunner(kind, process, this.children, cas, this.habitat.runs, active)
+      new SimRunner(kind, process, this.children, cas, this.habitat.runs, active, this)
     );
   }
 
