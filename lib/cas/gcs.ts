@@ -157,7 +157,7 @@ class GcsBucket implements Bucket {
 
   async holds(info: ObjectInfo, frame: Frame): Promise<boolean> {
     if (info.size !== frame.size || info.md5 === null) return false;
-    return Buffer.from((await frame.digest()).md5).toString("hex") === info.md5;
+    return Buffer.from(await frame.hash("md5")).toString("hex") === info.md5;
   }
 
   async remove(key: string): Promise<void> {

@@ -59,7 +59,7 @@ export async function upload(
   frame: Frame,
   options: GcsUpload,
 ): Promise<string | null> {
-  const { md5 } = await frame.digest();
+  const md5 = await frame.hash("md5");
   const metadata = new TextEncoder().encode(JSON.stringify({
     name: options.name,
     storageClass: options.storageClass,

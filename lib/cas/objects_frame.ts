@@ -8,16 +8,9 @@ import { collect, streamFrom } from "./streams.ts";
 /** Bytes of a read. */
 const READ = 256 * 1024;
 
-/** Hashes of a part. */
-export interface PartDigest {
-  readonly md5: Uint8Array;
-  /** Lower-case hex. */
-  readonly sha256: string;
-}
-
 /** The bytes of an object that is to be stored. They do not change. */
 export class Frame {
-  readonly #digests = new Map<number, Promise<PartDigest[]>>();
+  readonly #hashes = new Map<string, Promise<Uint8Array>>();
 
   private constructor(
     readonly size: number,
@@ -50,34 +43,26 @@ export class Frame {
     return this.bytes ?? await collect(streamFrom(this.#read(0, this.size)));
   }
 
-  /** Hashes of each part of `partSize` bytes; the last part may be shorter. */
-  digests(partSize: number): Promise<PartDigest[]> {
-    const known = this.#digests.get(partSize);
-    if (known !== undefined) return known;
-    const made = this.#hash(partSize);
-    this.#digests.set(partSize, made);
+  /** The hash of bytes `from` up to and without `to`, made once. */
+  hash(algorithm: "md5" | "sha256", from = 0, to = this.size): Promise<Uint8Array> {
+    const name = `${algorithm} ${from} ${to}`;
+    let made = this.#hashes.get(name);
+    if (made === undefined) this.#hashes.set(name, made = this.#hash(algorithm, from, to));
     return made;
   }
 
-  /** Hashes of all of it. */
-  async digest(): Promise<PartDigest> {
-    const [whole] = await this.digests(Math.max(1, this.size));
-    if (whole === undefined) throw new TypeError("a frame has at least one part");
-    return whole;
+  async #hash(algorithm: string, from: number, to: number): Promise<Uint8Array> {
+    const hash = createHash(algorithm);
+    for await (const bytes of this.#read(from, to)) hash.update(bytes);
+    return new Uint8Array(hash.digest());
   }
 
-  async #hash(partSize: number): Promise<PartDigest[]> {
-    const digests: PartDigest[] = [];
-    for (let from = 0; from === 0 || from < this.size; from += partSize) {
-      const md5 = createHash("md5");
-      const sha256 = createHash("sha256");
-      for await (const bytes of this.#read(from, Math.min(this.size, from + partSize))) {
-        md5.update(bytes);
-        sha256.update(bytes);
-      }
-      digests.push({ md5: new Uint8Array(md5.digest()), sha256: sha256.digest("hex") });
-    }
-    return digests;
+  /** The places at which its parts of `size` bytes start and end; the last may be shorter. */
+  parts(size: number): { readonly from: number; readonly to: number }[] {
+    const count = Math.max(1, Math.ceil(this.size / size));
+    return Array.from({ length: count }, (_, i) => {
+      return { from: i * size, to: Math.min(this.size, (i + 1) * size) };
+    });
   }
 
   async *#read(from: number, to: number): AsyncGenerator<Uint8Array, void, undefined> {

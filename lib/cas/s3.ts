@@ -152,14 +152,14 @@ class S3Bucket implements Bucket {
         isThere,
       });
     }
-    const { md5, sha256 } = await frame.digest();
+    const md5 = await frame.hash("md5");
     return await this.#calls.call({
       method: "PUT",
       what: this.#what("the put of", key),
       key: full,
       headers: { ...headers, "content-md5": Buffer.from(md5).toString("base64") },
       body: () => frame.body(),
-      sha256,
+      sha256: () => frame.hash("sha256"),
       onlyNew,
       takes: [412],
       signal,
@@ -174,9 +174,12 @@ class S3Bucket implements Bucket {
     if (info.size !== frame.size) return false;
     const [, hex, count] = /^([0-9a-f]{32})(?:-(\d{1,5}))?$/.exec(info.tag) ?? [];
     if (hex === undefined) return false;
-    if (count === undefined) return Buffer.from((await frame.digest()).md5).toString("hex") === hex;
-    const digests = await frame.digests(partSize(frame.size));
-    return partsTag(digests.map(({ md5 }) => md5)) === info.tag;
+    if (count === undefined) return Buffer.from(await frame.hash("md5")).toString("hex") === hex;
+    const md5s: Uint8Array[] = [];
+    for (const { from, to } of frame.parts(partSize(frame.size))) {
+      md5s.push(await frame.hash("md5", from, to));
+    }
+    return partsTag(md5s) === info.tag;
   }
 
   async remove(key: string): Promise<void> {

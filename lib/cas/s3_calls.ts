@@ -3,6 +3,7 @@
  * clock, that the keys have expired) is learnt, and the call is made again at once.
  */
 
+import { Buffer } from "node:buffer";
 import { type Clock, SubletError } from "../home/mod.ts";
 import type { HttpRequest, HttpResponse } from "../net/mod.ts";
 import { type Hosts, persist, Transient } from "./objects_calls.ts";
@@ -32,8 +33,8 @@ export interface S3Request {
   readonly headers?: Readonly<Record<string, string>>;
   /** Made anew for each try. */
   readonly body?: () => NonNullable<HttpRequest["body"]>;
-  /** Lower-case hex, of the body. */
-  readonly sha256?: string;
+  /** Of the body: asked for where it crosses the network in clear, and has to be signed, too. */
+  readonly sha256?: () => Uint8Array | Promise<Uint8Array>;
   /** Statuses, besides those from 200 to 299, and codes of refusals that are answers. */
   readonly takes?: readonly (number | string)[];
   /** Send it only if there is no object yet, where the server can do that. */
@@ -99,7 +100,7 @@ export class S3Calls {
   }
 
   async #send(request: S3Request, keys: AwsKeys, host: string | null): Promise<HttpResponse> {
-    const { method, key, body, signal, timeoutMs, sha256 = EMPTY } = request;
+    const { method, key, body, signal, timeoutMs } = request;
     const { bucket, endpoint, hosts, clock } = this.#options;
     const url = bucketUrl(bucket, this.#region, endpoint);
     if (host !== null) url.host = host;
@@ -111,7 +112,12 @@ export class S3Calls {
       .map(([name, value]) => `${encodePart(name)}=${encodePart(value)}`).sort().join("&");
     const condition = request.onlyNew && this.#conditions ? { "if-none-match": "*" } : {};
     const scope = { service: "s3", region: this.#region, at: clock.now() + this.#skew } as const;
-    const unsigned = { method, url, sha256, headers: { ...request.headers, ...condition } };
+    const unsigned = {
+      method,
+      url,
+      sha256: await hashFor(url, request),
+      headers: { ...request.headers, ...condition },
+    };
     return await hosts.send(url, {
       method,
       headers: await signed(unsigned, keys, scope),
@@ -165,6 +171,13 @@ export class S3Calls {
       ? host
       : null;
   }
+}
+
+/** What is signed of the body. TLS protects it from others, and `content-md5` from accidents. */
+async function hashFor(url: URL, { body, sha256 }: S3Request): Promise<string> {
+  if (body === undefined || sha256 === undefined) return EMPTY;
+  if (url.protocol === "https:") return "UNSIGNED-PAYLOAD";
+  return Buffer.from(await sha256()).toString("hex");
 }
 
 /** Whether `text` may be a region: it becomes a part of a host name. */

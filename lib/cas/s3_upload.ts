@@ -80,24 +80,23 @@ async function sendParts(
   id: string,
   { key, signal }: UploadOptions,
 ): Promise<string[]> {
-  const size = partSize(frame.size);
-  const digests = await frame.digests(size);
+  const parts = frame.parts(partSize(frame.size));
   const tags: string[] = [];
   // The first failure ends the others, too: their bytes are for nothing.
   const failed = new AbortController();
   const either = signal === undefined ? failed.signal : AbortSignal.any([failed.signal, signal]);
   let cause: unknown = null;
   try {
-    await each(digests.entries(), WIDTH, async ([index, { md5, sha256 }]) => {
-      const from = index * size;
+    await each(parts.entries(), WIDTH, async ([index, { from, to }]) => {
+      const md5 = await frame.hash("md5", from, to);
       const request: S3Request = {
         method: "PUT",
         what: `part ${index + 1} of ${key}`,
         key,
         query: { partNumber: String(index + 1), uploadId: id },
         headers: { "content-md5": Buffer.from(md5).toString("base64") },
-        body: () => frame.body(from, Math.min(frame.size, from + size)),
-        sha256,
+        body: () => frame.body(from, to),
+        sha256: () => frame.hash("sha256", from, to),
         signal: either,
       };
       try {
@@ -140,7 +139,7 @@ async function complete(
     query: { uploadId: id },
     headers: { "content-type": "application/xml" },
     body: () => xml,
-    sha256: createHash("sha256").update(xml).digest("hex"),
+    sha256: () => createHash("sha256").update(xml).digest(),
     onlyNew,
     takes: [412, "NoSuchUpload"],
     timeoutMs: COMPLETE_MS,
