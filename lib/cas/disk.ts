@@ -5,6 +5,8 @@
  * returns, so that an object is there whole or not at all.
  */
 
+import { existsSync } from "node:fs";
+import { setImmediate } from "node:timers";
 import { isError } from "../home/mod.ts";
 import { blake3 } from "./blake3.ts";
 import { CheckedObjects } from "./checked_objects.ts";
@@ -22,7 +24,10 @@ import type {
   Upkeep,
   Usage,
 } from "./contract.ts";
+import type { SmallObject } from "./disk_journal.ts";
+import { replayJournals } from "./disk_replay.ts";
 import { prepareRoot, sweep } from "./disk_root.ts";
+import { SmallPuts } from "./disk_small.ts";
 import { each } from "./each.ts";
 import { fileError, readThrough, writeBeside } from "./files.ts";
 import { Intake, type IntakeStore, SMALL } from "./intake.ts";
@@ -46,6 +51,9 @@ const SMALL_DECODED = 1024 * 1024;
 /** A frame that is not smaller than this share of its blob saves nothing. */
 const WORTH = 0.97;
 
+/** So many files are looked for at once: in the calling thread, which is several times less work than over another. */
+const STATS = 1000;
+
 /** Where a disk store is, and how it is kept. */
 export interface DiskOptions {
   /** The store's root; made when it is missing. */
@@ -56,7 +64,7 @@ export interface DiskOptions {
   readonly cache?: boolean;
 }
 
-class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, Adopting {
+class DiskCas implements DiskStore {
   readonly #root: string;
   readonly #objects: string;
   readonly #temporary: string;
@@ -66,13 +74,19 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, 
   /** Bounds the files that puts have open, whatever number of them is under way. */
   readonly #writers = new Slots(64);
 
+  readonly #together: SmallPuts;
   readonly #intake: IntakeStore;
 
-  constructor(root: string) {
+  /** What earlier processes left is on the disk. */
+  readonly #settled: Promise<void>;
+
+  constructor(root: string, settled: Promise<void>) {
+    this.#settled = settled;
     this.#root = root;
     this.#objects = `${root}/blake3`;
     this.#temporary = `${root}/tmp`;
     this.#names = new SharedSync(this.#objects);
+    this.#together = new SmallPuts(root, (object) => this.#storeAlone(object));
     this.#intake = {
       temporary: this.#temporary,
       put: (data, limits) => this.put(data, limits),
@@ -100,7 +114,15 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, 
 
   async missing(cids: readonly Cid[]): Promise<Cid[]> {
     const lacking = new Set<Cid>();
-    await each(new Set(cids), 16, async (cid) => {
+    const unsure: Cid[] = [];
+    let at = 0;
+    for (const cid of new Set(cids)) {
+      if (!existsSync(this.#path(cid))) unsure.push(cid);
+      // Many questions take a while, and others wait.
+      if (++at % STATS === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    // It may be there and not to be seen, which is no absence.
+    await each(unsure, 16, async (cid) => {
       if (!await this.has(cid)) lacking.add(cid);
     });
     return cids.filter((cid) => lacking.has(cid));
@@ -119,7 +141,10 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, 
   /** Store a small blob. */
   async #store(cid: Cid, data: Uint8Array): Promise<void> {
     if (!this.#makeDirectory(cid) && await this.#intact(cid)) return;
-    const frame = await encode(data);
+    await this.#together.add({ cid, frame: await encode(data) });
+  }
+
+  async #storeAlone({ cid, frame }: SmallObject): Promise<void> {
     await using file = TempFile.create(this.#temporary);
     file.appendSync(frame);
     await this.#publish(cid, file);
@@ -284,6 +309,12 @@ class DiskCas implements Cas, Upkeep, Ranged, Sized, Evictable, AtHand, Framed, 
     });
   }
 
+  /** Wait until the disk needs no journal any more to have what was put. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#together[Symbol.asyncDispose]();
+    await this.#settled;
+  }
+
   async sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
     try {
       const path = this.#path(cid);
@@ -373,13 +404,23 @@ function absolute(length: number, from: number, to = length): [number, number] {
 }
 
 /** A store on disk. */
-export type DiskStore = Cas & Upkeep & Ranged & Sized & Evictable & AtHand & Framed & Adopting;
+export type DiskStore =
+  & Cas
+  & Upkeep
+  & Ranged
+  & Sized
+  & Evictable
+  & AtHand
+  & Framed
+  & Adopting
+  & AsyncDisposable;
 
 /** Open the store at `options.path`. `config` when it is a cache, `unavailable` when it cannot be written. */
 export async function openDisk(options: DiskOptions): Promise<DiskStore> {
   await prepareRoot(options.path, options.cache);
   // The first request need not wait for the kernel.
   blake3(new Uint8Array(0));
+  const { settled } = await replayJournals(options.path);
   await sweep(`${options.path}/tmp`, options.sweepAfterMs ?? 60 * 60 * 1000);
-  return new DiskCas(options.path);
+  return new DiskCas(options.path, settled);
 }

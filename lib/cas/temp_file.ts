@@ -121,6 +121,17 @@ export class TempFile implements FrameTarget, AsyncDisposable {
     }
   }
 
+  /** Give it the name `path`. Who does so has its bytes on the disk in another way. */
+  place(path: string): void {
+    try {
+      this.#close();
+      Deno.renameSync(this.path, path);
+      this.#there = false;
+    } catch (error) {
+      throw fileError(error, `cannot store ${path}`, "unavailable");
+    }
+  }
+
   #close(): void {
     if (this.#open) this.file.close();
     this.#open = false;

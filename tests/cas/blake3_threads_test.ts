@@ -186,7 +186,7 @@ Deno.test("threads end when there is nothing to do", async () => {
   });
 });
 
-Deno.test("a Web Worker that may not read our sources stores without threads", async () => {
+Deno.test("a Web Worker that may not read our sources, nor start a program, stores without threads", async () => {
   await using root = await TempDir.make();
   await Deno.writeFile(root.join("file"), all);
   const worker = new Worker(new URL("./disk_worker.ts", import.meta.url), {
@@ -198,7 +198,13 @@ Deno.test("a Web Worker that may not read our sources stores without threads", a
   try {
     const answer = new Promise((resolve) => worker.onmessage = ({ data }) => resolve(data));
     worker.postMessage(root.path);
-    assert.deepEqual(await answer, { cid: cidOf(all), threads: false });
+    assert.deepEqual(await answer, {
+      cid: cidOf(all),
+      threads: false,
+      missing: [],
+      journal: true,
+      left: 0,
+    });
   } finally {
     worker.terminate();
   }

@@ -33,6 +33,14 @@ if (what === "no files left") {
   for (const file of held) file.close();
   codes.push(await codeOf(cas.get(cid)), await codeOf(cas.put(large)));
   console.log(codes.join(" "));
+} else if (what === "small puts") {
+  // One line for each blob that is stored, until it is killed.
+  await Promise.all(Array.from({ length: 32 }, async () => {
+    while (true) {
+      const cid = await cas.put(crypto.getRandomValues(new Uint8Array(1024)));
+      Deno.stdout.writeSync(new TextEncoder().encode(`${cid}\n`));
+    }
+  }));
 } else if (what === "file size limit") {
   console.log(await codeOf(cas.putStream(endless())), await codeOf(cas.put(small)));
 } else {
