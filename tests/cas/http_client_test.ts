@@ -261,3 +261,61 @@ Deno.test("a call that is cancelled while it waits says so", async () => {
     (error) => isError(error, "cancelled"),
   );
 });
+
+Deno.test("too many requests are tried again when the store says, and for a minute at most", async () => {
+  const { cas, waits } = scripted((_, call) =>
+    call < 2 ? { status: 429, headers: { "retry-after": "3" } } : { status: 201 }
+  );
+  assert.equal(await cas.put(ABC), CID);
+  assert.deepEqual(waits, [3000, 3000]);
+  const busy = scripted(() => ({ ...refused(429, "busy"), headers: { "retry-after": "1" } }));
+  await assert.rejects(busy.cas.put(ABC), (error) => isError(error, "busy"));
+  assert.ok(busy.waits.reduce((sum, wait) => sum + wait, 0) <= 60_000);
+  const slow = scripted((_, call) => ({ status: call === 0 ? 408 : 201 }));
+  assert.equal(await slow.cas.put(ABC), CID);
+});
+
+/** The answer about an upload of `length` bytes, of which what is after `from` is missing. */
+const state = (from: number, length: number): Answer => ({
+  status: 201,
+  body: JSON.stringify({ id: "0".repeat(32), complete: false, missing: [[from, length]] }),
+});
+
+Deno.test("a part that fails is followed by the question what is missing, and only that is sent", async () => {
+  const length = 10_000_000;
+  const data = new Uint8Array(length).map((_, i) => i % 251);
+  const failures: Answer[] = [
+    { status: 503, headers: { "retry-after": "2" } },
+    { status: 429 },
+    refused(409, "conflict"),
+    refused(404, "not_found"),
+  ];
+  for (const failure of [unreachable(), ...failures]) {
+    let begun = 0;
+    const { cas, asked, bodies } = scripted(({ method }) => {
+      if (method === "HEAD") return { status: 404 };
+      if (method === "POST") return state(begun++ === 0 ? 0 : 9_000_000, length);
+      return begun === 1 ? failure : { status: 201, headers: { "upload-complete": "?1" } };
+    });
+    assert.equal(await cas.put(data), cidOf(data));
+    const methods = asked.map(({ method }) => method).join(" ");
+    assert.equal(methods, "HEAD POST PATCH POST PATCH");
+    assert.equal(asked.at(-1)?.headers?.["upload-offset"], "9000000");
+    assert.deepEqual(bodies.at(-1)?.length, 1_000_000);
+  }
+});
+
+Deno.test("an upload that never ends, or an answer that is none, is given up", async () => {
+  const data = new Uint8Array(9_000_000);
+  const stuck = scripted(({ method }) =>
+    method === "HEAD" ? { status: 404 } : method === "POST" ? state(0, 9_000_000) : { status: 503 }
+  );
+  await assert.rejects(stuck.cas.put(data), (error) => isError(error, "unavailable"));
+  assert.ok(stuck.waits.reduce((sum, wait) => sum + wait, 0) > 50_000);
+  for (const body of ["<html>", "{}", '{"complete":"yes","missing":[]}']) {
+    const { cas } = scripted(({ method }) =>
+      method === "HEAD" ? { status: 404 } : { status: 200, body }
+    );
+    await assert.rejects(cas.put(data), (error) => isError(error, "unavailable"));
+  }
+});
