@@ -14,13 +14,15 @@ import { isContentFault, type JailOptions, makeJail, tameObjects } from "./jail.
 import {
   type JobHead,
   type JobRepository,
+  type JobWorktree,
   readHead,
   readProgress,
   readTips,
+  readWorktrees,
   type Tip,
 } from "./job_refs.ts";
 import { formatOf } from "./names.ts";
-import { originOf, type OwnCheckout } from "./own.ts";
+import type { Origin, OwnCheckout } from "./own.ts";
 import { onPlace, type Place } from "./place.ts";
 import { rawPath } from "./raw_path.ts";
 import { somethingAt } from "./remove_tree.ts";
@@ -46,6 +48,8 @@ export interface LeftCheckout {
   readonly job: JobRepository;
   /** Our record of it, when its repository is its own. */
   readonly own: OwnCheckout | null;
+  /** What our record of it was made of. */
+  readonly origin: Origin | null;
 }
 
 /** What capturing works with. */
@@ -64,6 +68,8 @@ interface Standing {
   /** Commits with names, all here, but for the head. */
   readonly tips: readonly Tip[];
   readonly borrowed: readonly string[];
+  /** Linked worktrees beside the checkout, or in it. */
+  readonly worktrees: readonly JobWorktree[];
   /** Null: the checkout's files cannot be looked at. */
   readonly workTree: string | null;
   readonly notes: readonly string[];
@@ -81,9 +87,12 @@ async function standingOf(parts: CaptureParts, left: LeftCheckout): Promise<Stan
   const head = await readHead(left.job);
   notes.push(...readProgress(left.job));
   const tips = left.own === null ? [] : await readTips(left.job);
+  const beside = left.path.slice(0, left.path.lastIndexOf("/"));
+  const worktrees = left.own === null ? [] : await readWorktrees(left.job, beside);
   return {
     head,
     tips,
+    worktrees,
     borrowed: own === null ? [objects] : [own, objects],
     workTree: await workTreeOf(left, notes),
     notes,
@@ -91,16 +100,16 @@ async function standingOf(parts: CaptureParts, left: LeftCheckout): Promise<Stan
 }
 
 /** The checkout's directory, when it is the one that was made. */
-async function workTreeOf({ path, own }: LeftCheckout, notes: string[]): Promise<string | null> {
+async function workTreeOf({ path, origin }: LeftCheckout, notes: string[]): Promise<string | null> {
   const info = await Deno.lstat(path).catch((error) => {
     if (error instanceof Deno.errors.NotFound) return null;
+    if (error instanceof Deno.errors.NotADirectory) return null;
     throw error;
   });
   if (info === null) notes.push("the checkout's directory is gone");
   else if (!info.isDirectory) {
     notes.push("the checkout is no directory any more: it is not followed");
   } else {
-    const origin = own === null ? null : await originOf(own);
     if (origin === null || await Deno.realPath(path) === origin.real) return path;
     notes.push("the checkout's path leads elsewhere now: it is not followed");
   }
@@ -230,9 +239,9 @@ class Capture {
       yield { ...way, parent: here };
       if (sides.length > 0) yield { ...way, parent: here, tips: [] };
     }
-    if (here === undefined) yield { ...way, parent: base };
-    if (here !== undefined ? here !== base : sides.length > 0) {
-      yield { ...way, parent: base, tips: [] };
+    if (here !== base) {
+      yield { ...way, parent: base };
+      if (sides.length > 0) yield { ...way, parent: base, tips: [] };
     }
     yield { parent: base, tips: [], fromIndex: false, borrowed };
     yield { parent: null, tips: [], fromIndex: false, borrowed: [] };
@@ -321,7 +330,7 @@ class Capture {
   async #start(jail: Place, parent: string): Promise<void> {
     const { git } = this.parts;
     const index = `${jail.gitDir}/index`;
-    if (parent === this.left.base && await somethingAt(index)) return;
+    if (parent === this.left.origin?.base && await somethingAt(index)) return;
     const args = ["read-tree", "-i", "-m", parent];
     try {
       await onPlace(git, jail, { args });
@@ -335,24 +344,46 @@ class Capture {
 
   /** The named commits of `way`; those of linked worktrees with what is not committed there. */
   async #tipsOf(jail: Place, way: Way, gatherer: Gatherer): Promise<Tip[]> {
-    const { git, clock } = this.parts;
     const tips = [...way.tips];
-    for (const { name, path } of gatherer.worktrees) {
+    const { workTree, worktrees } = this.standing;
+    const found = new Map(gatherer.worktrees.map(({ name, path }) => [name, path]));
+    for (const { name, path } of worktrees) {
+      if (workTree !== null && `${path}/`.startsWith(`${workTree}/`)) continue;
+      if (!found.has(name)) found.set(name, path);
+    }
+    for (const [name, path] of [...found].slice(0, MAX_BRANCHES)) {
       const tip = `worktrees/${name}`;
-      const parent = tips.find((each) => each.name === tip)?.revision ?? this.left.base;
-      const before = await treeOf(git, jail, parent);
-      const tree = await gatherer.treeFrom(parent, path, tip);
-      if (tree === null || tree === before) continue;
-      const message = `${this.options.message ?? MESSAGE}\n`;
-      const revision = await writeCommit(git, jail, {
-        tree,
-        parents: [parent],
-        message,
-        at: clock.now(),
-      });
-      tips.push({ name: tip, revision });
+      const at = tips.findIndex((each) => each.name === tip);
+      try {
+        const revision = await this.#leftIn(
+          jail,
+          tips[at]?.revision ?? this.left.base,
+          path,
+          gatherer,
+        );
+        if (revision === null) continue;
+        if (at >= 0) tips.splice(at, 1);
+        tips.push({ name: tip, revision });
+      } catch (error) {
+        if (!isContentFault(error)) throw error;
+        gatherer.leave(rawPath(path), `a linked worktree that cannot be read: ${messageOf(error)}`);
+      }
     }
     return tips;
+  }
+
+  /** A commit of what is not committed in the linked worktree at `path`, on top of `parent`; null when all is. */
+  async #leftIn(
+    jail: Place,
+    parent: string,
+    path: string,
+    gatherer: Gatherer,
+  ): Promise<string | null> {
+    const { git, clock } = this.parts;
+    const tree = await gatherer.treeFrom(parent, path);
+    if (tree === null || tree === await treeOf(git, jail, parent)) return null;
+    const message = this.options.message ?? MESSAGE;
+    return await writeCommit(git, jail, { tree, parents: [parent], message, at: clock.now() });
   }
 
   async #send(
@@ -412,7 +443,9 @@ export async function checkoutChanged(
   const known = await commitsOf(git, jail, others.map(({ revision }) => revision));
   const commits = [...known.values()].map((revision) => ({ name: "", revision }));
   if ((await beyond(git, jail, commits, [left.base])).length > 0) return true;
-  if (index === null) await onPlace(git, jail, { args: ["read-tree", left.base] });
+  if (left.origin?.base !== left.base) {
+    await onPlace(git, jail, { args: ["read-tree", "-i", "-m", left.base] });
+  }
   // What was written to again and holds the same is no change.
   await onPlace(git, jail, {
     workTree,

@@ -105,6 +105,19 @@ export const WORK: Rule[] = [
       (await replica.capture(cas, place, first, { ignore })).work === null &&
       await replica.changed(place, first);
   }],
+  ["what a job's tool is to pass over is not saved with all the rest", async (bench) => {
+    const { replica, record, cas, first, place, save } = bench;
+    await desk(bench);
+    await Deno.mkdir(`${place}/data`);
+    await Deno.writeTextFile(`${place}/data/x`, "input");
+    await replica.passOver(place, ["data"]);
+    const saved = await save(place, { "c.txt": "1\n" });
+    const captured = await replica.capture(cas, place, first);
+    await landed(bench, captured);
+    return captured.work?.head === saved &&
+      (await record.untracked(saved, ["c.txt", "data/x"])).join() === "data/x" &&
+      await fails(replica.passOver(place, ["../x"]), "unsafe_path");
+  }],
   ["what is too large is named, and the rest comes", async (bench) => {
     const { replica, cas, first, place } = bench;
     await desk(bench);

@@ -250,6 +250,11 @@ export interface Repository {
    * the job has a repository of its own: what it does to it (settings, hooks, branches) reaches no other job.
    */
   checkout(revision: string, path: string, supply?: Supply, signal?: AbortSignal): Promise<void>;
+  /**
+   * Have the job's own tool pass over `paths` of the checkout at `path`, which were put there from elsewhere: when the
+   * job saves all its files, they are not among them. Nothing happens for a checkout that has no repository of its own.
+   */
+  passOver(path: string, paths: readonly string[]): Promise<void>;
   /** Remove what `checkout` put at `path`. Repeatable; nothing fails when it is gone, or something else is there. */
   discard(path: string): Promise<void>;
   /** The paths under `root` that `checkout` made and `discard` did not remove yet. */

@@ -27,6 +27,8 @@ const MAX_DEPTH = 4;
 const MAX_NESTED = 200;
 /** Paths that one call of git takes in: when one of them fails, the others of its call are read again. */
 const BATCH = 5000;
+/** How many unsaved files are taken. */
+const MAX_FILES = 200_000;
 
 /** More of git's stderr than this may have been cut. */
 const MAX_STDERR = 60_000;
@@ -44,6 +46,7 @@ export class Gatherer {
   readonly #jobDir: string | null;
   readonly #limits: GatherLimits;
   #bytes = 0;
+  #files = 0;
   #nested = 0;
 
   /** `jobDir`: the git directory of the job, whose linked worktrees are told from foreign repositories. */
@@ -70,11 +73,11 @@ export class Gatherer {
   }
 
   /** The tree of `workTree`, which starts from `revision`: a linked worktree of the job. */
-  async treeFrom(revision: string, workTree: string, name: string): Promise<string | null> {
+  async treeFrom(revision: string, workTree: string): Promise<string | null> {
     const at = await this.#inner();
     await onPlace(this.#git, at, { gitDir: at.gitDir, args: ["read-tree", revision] });
     const submodules = await this.#links(at);
-    const prefix = `${rawPath(name)}: `;
+    const prefix = `${rawPath(workTree)}/`;
     return await this.#tree({ at, workTree, prefix, depth: 1, submodules }, new Set());
   }
 
@@ -119,10 +122,12 @@ export class Gatherer {
   }
 
   async #take(site: GatherSite, paths: readonly RawPath[]): Promise<void> {
-    for (let from = 0; from < paths.length; from += BATCH) {
+    // Each call writes the whole index.
+    const batch = Math.max(BATCH, Math.ceil(paths.length / 10));
+    for (let from = 0; from < paths.length; from += batch) {
       const judged: Judged[] = [];
-      for (let at = from; at < Math.min(paths.length, from + BATCH); at += 200) {
-        const some = paths.slice(at, Math.min(at + 200, from + BATCH));
+      for (let at = from; at < Math.min(paths.length, from + batch); at += 200) {
+        const some = paths.slice(at, Math.min(at + 200, from + batch));
         judged.push(...await Promise.all(some.map((path) => judgeFile(site.workTree, path))));
       }
       await this.#add(site, judged.filter((each) => this.#allows(site, each)));

@@ -125,6 +125,31 @@ export async function readTips({ gitDir, commonDir }: JobRepository): Promise<Ti
   return [...tips].map(([name, revision]) => ({ name: plain(name), revision }));
 }
 
+/** A linked worktree of a job's repository. */
+export interface JobWorktree {
+  readonly name: string;
+  readonly path: string;
+}
+
+/** The linked worktrees of a repository that are directories beneath `root`, where the job may put them. */
+export async function readWorktrees(
+  { commonDir }: JobRepository,
+  root: string,
+): Promise<JobWorktree[]> {
+  const found: JobWorktree[] = [];
+  const real = await Deno.realPath(root).catch(() => null);
+  if (real === null) return [];
+  for (const file of await filesBeneath(commonDir, "worktrees")) {
+    const name = /^worktrees\/([^/]+)\/gitdir$/.exec(file)?.[1];
+    const path = /^(\/.*)\/\.git\n?$/s.exec(await read(commonDir, file) ?? "")?.[1];
+    if (name === undefined || path === undefined) continue;
+    const at = await Deno.realPath(path).catch(() => null);
+    if (at !== path || !at.startsWith(`${real}/`)) continue;
+    if ((await Deno.lstat(path)).isDirectory) found.push({ name, path });
+  }
+  return found;
+}
+
 /** What was going on in the repository, in words. */
 export function readProgress({ gitDir }: JobRepository): string[] {
   const states: readonly (readonly [file: string, what: string])[] = [

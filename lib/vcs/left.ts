@@ -14,12 +14,19 @@ export async function leftCheckout(
   base: string,
 ): Promise<LeftCheckout> {
   const own = ownCheckout(place, path);
-  if (await originOf(own) !== null) {
-    return { path, base, own, job: { gitDir: own.gitDir, commonDir: own.gitDir } };
+  const origin = await originOf(own);
+  if (origin !== null) {
+    return { path, base, own, origin, job: { gitDir: own.gitDir, commonDir: own.gitDir } };
   }
   const admin = adminDir(place, path);
   if (await somethingAt(`${admin}/gitdir`)) {
-    return { path, base, own: null, job: { gitDir: admin, commonDir: place.commonDir } };
+    return {
+      path,
+      base,
+      own: null,
+      origin: null,
+      job: { gitDir: admin, commonDir: place.commonDir },
+    };
   }
   throw new SubletError("not_found", `there is no checkout at ${path} of ${place.commonDir}`);
 }

@@ -5,7 +5,7 @@
  */
 
 import { createHash } from "node:crypto";
-import { type Ids, messageOf, SubletError } from "../home/mod.ts";
+import { type Ids, messageOf, safeRelative, SubletError, writeBeneath } from "../home/mod.ts";
 import type { Git } from "./git_call.ts";
 import { isRevision, type ObjectFormat } from "./names.ts";
 import { onPlace, type Place } from "./place.ts";
@@ -126,6 +126,19 @@ export async function originOf({ root }: OwnCheckout): Promise<Origin | null> {
   const read = (name: string) => Deno.readTextFile(`${root}/${name}`).catch(() => "");
   const [base, real] = await Promise.all([read("base"), read("real")]);
   return isRevision(base) && real !== "" ? { base, real } : null;
+}
+
+/** The pattern that names `path` alone (gitignore(5)). A line break has none, and is matched by any character. */
+function patternOf(path: string): string {
+  const plain = path.replaceAll(/[\\*?[]/g, "\\$&").replaceAll(/[\r\n]/g, "?");
+  return `/${plain.replace(/ +$/, (blanks) => "\\ ".repeat(blanks.length))}`;
+}
+
+/** Have git pass over `paths` of the checkout when it adds all files. */
+export async function passOver(own: OwnCheckout, paths: readonly string[]): Promise<void> {
+  const patterns = paths.map((path) => `${patternOf(safeRelative(path, "an input"))}\n`).join("");
+  const text = new TextEncoder().encode(patterns);
+  await writeBeneath(own.gitDir, "info/exclude", text, { what: "the excludes of a checkout" });
 }
 
 /** The checkouts of `place` that have a repository of their own. */

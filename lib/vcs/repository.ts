@@ -27,7 +27,7 @@ import { UseLock } from "./lock.ts";
 import { mergeAlike, mergeTree } from "./merge.ts";
 import { absolutePath, fullRevision, PINS, refName, refPrefix, versionName } from "./names.ts";
 import { readObjects } from "./objects.ts";
-import { ownCheckouts, removeOwn } from "./own.ts";
+import { originOf, ownCheckout, ownCheckouts, passOver, removeOwn } from "./own.ts";
 import { onPlace, type Place } from "./place.ts";
 import { listRefs, updateRefs } from "./refs.ts";
 import { removeTree, somethingAt } from "./remove_tree.ts";
@@ -281,6 +281,11 @@ export class GitRepository implements Repository {
   ): Promise<void> {
     if (supply !== undefined) await this.fetch(supply.cas, [revision], supply.ask, signal);
     await this.put(fullRevision(revision), absolutePath(path), signal);
+  }
+
+  async passOver(at: string, paths: readonly string[]): Promise<void> {
+    const own = ownCheckout(this.#here(), absolutePath(at));
+    if (await originOf(own) !== null) await passOver(own, paths);
   }
 
   async discard(path: string): Promise<void> {

@@ -17,6 +17,9 @@ export interface Difference {
   readonly unreadable: { readonly path: string; readonly reason: string }[];
 }
 
+/** A pipe in place of an ignore file would have git wait for ever. */
+const LISTING_MS = 20 * 60 * 1000;
+
 const DIFF = ["diff-files", "-z", "--name-status", "--no-renames", "--no-ext-diff"];
 const OTHERS = ["ls-files", "-z", "--others", "--exclude-standard"];
 
@@ -26,7 +29,7 @@ export async function differenceOf(
   jail: Place,
   workTree: string,
 ): Promise<Difference> {
-  const call = { gitDir: jail.gitDir, workTree, cwd: workTree };
+  const call = { gitDir: jail.gitDir, workTree, cwd: workTree, timeoutMs: LISTING_MS };
   const list = () =>
     Promise.all([
       onPlace(git, jail, { ...call, args: [...DIFF, "--ignore-submodules=all"] }),

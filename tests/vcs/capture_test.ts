@@ -601,3 +601,121 @@ Deno.test({
     assert.match(leftOut[0]?.reason ?? "", /Permission denied/);
   },
 });
+
+Deno.test("inputs of any name are passed over when the agent adds all files, and nothing else is", async () => {
+  await using desk = await Desk.make();
+  const inputs = ["data", "a b ", "we[i]rd*?", "!bang", "#hash", "dir/inner", "back"];
+  for (const name of [...inputs, "data2", "x/data", "weird", "dir/other"]) {
+    await desk.write(`${name}/file`, "x");
+  }
+  await desk.replica.passOver(desk.path, inputs);
+  await desk.commit({ "own.txt": "own\n" });
+  const { files, captured } = await desk.home({ ignore: inputs });
+  assert.equal(captured.unsaved, null);
+  assert.deepEqual(
+    [...files.keys()],
+    ["a.txt", "data2/file", "dir/b.txt", "dir/other/file", "own.txt", "weird/file", "x/data/file"],
+  );
+});
+
+Deno.test("a linked worktree beside the checkout comes home too, one outside of the job's directory does not", async () => {
+  await using desk = await Desk.make();
+  const outside = desk.bench.dir.join("outside");
+  for (const path of ["../beside", outside]) {
+    await desk.git("worktree", "add", "-q", "--detach", path);
+  }
+  const beside = desk.path.replace(/worktree$/, "beside");
+  await Deno.writeTextFile(`${beside}/b.txt`, "beside\n");
+  await Deno.writeTextFile(`${outside}/o.txt`, "outside\n");
+  const { work, branches } = await desk.capture();
+  assert.deepEqual(branches.map(({ name }) => name), ["worktrees/beside"]);
+  assert.ok(work);
+  await desk.record.receive(desk.bench.cas, work, desk.base);
+  assert.equal((await desk.filesOf(branches[0]?.revision ?? "")).get("b.txt"), "100644 beside");
+});
+
+Deno.test("a checkout of the repo of record brings its work home as well", async () => {
+  await using desk = await Desk.make();
+  const path = desk.bench.dir.join("linked");
+  await desk.record.checkout(desk.base, path);
+  assert.equal(await desk.record.changed(path, desk.base), false);
+  assert.equal((await desk.record.capture(desk.bench.cas, path, desk.base)).work, null);
+  await git(path, "commit", "-q", "--allow-empty", "-m", "One");
+  await Deno.writeTextFile(`${path}/new.txt`, "new\n");
+  const { work, unsaved, branches } = await desk.record.capture(desk.bench.cas, path, desk.base);
+  assert.ok(work);
+  assert.deepEqual(branches, []);
+  assert.equal(unsaved?.revision, work.head);
+  assert.equal((await desk.record.receive(desk.bench.cas, work, desk.base)).length, 2);
+  assert.equal(await desk.record.changed(path, desk.base), true);
+});
+
+Deno.test("another base than the checkout was made of is what the work is beyond", async () => {
+  await using desk = await Desk.make();
+  const before = await desk.work.git("rev-parse", `${desk.base}~1`);
+  assert.equal(await desk.replica.changed(desk.path, before), true);
+  await desk.write("new.txt", "new\n");
+  const { work } = await desk.replica.capture(desk.bench.cas, desk.path, before);
+  assert.ok(work);
+  const saved = await desk.record.receive(desk.bench.cas, work, before);
+  assert.deepEqual(saved.map(({ revision }) => revision), [desk.base, work.head]);
+});
+
+Deno.test("a submodule that was left empty stays one, and files in its directory are named", async () => {
+  await using bench = await Bench.make();
+  const { work, record } = await bench.record();
+  const { work: inner } = await bench.record("inner");
+  await work.git("submodule", "--quiet", "add", inner.path, "sub");
+  const base = await work.commit({});
+  const table = { submodules: "empty" };
+  const replica = await bench.vcs.replica(bench.dir.join("clones/1"), table);
+  const path = bench.dir.join("runs/1/worktree");
+  await replica.checkout(base, path, { cas: bench.cas, ask: bench.asks(record) });
+  assert.equal(await replica.changed(path, base), false);
+  assert.equal((await replica.capture(bench.cas, path, base)).work, null);
+  await Deno.writeTextFile(`${path}/sub/file`, "x");
+  await Deno.writeTextFile(`${path}/new`, "x");
+  const captured = await replica.capture(bench.cas, path, base);
+  assert.ok(captured.work);
+  await record.receive(bench.cas, captured.work, base);
+  assert.match(await work.git("ls-tree", captured.work.head, "sub"), /^160000/);
+  assert.deepEqual(captured.leftOut.map(({ path }) => path), ["sub"]);
+});
+
+Deno.test("work survives the worker: a new process finds the checkout, whatever the job removed of it", async () => {
+  await using desk = await Desk.make();
+  const one = await desk.commit({ "a.txt": "1\n" });
+  await Deno.remove(desk.path, { recursive: true });
+  desk.bench.restarted();
+  const replica = await desk.bench.replica();
+  assert.deepEqual(await replica.checkouts("/"), [desk.path]);
+  assert.equal((await replica.capture(desk.bench.cas, desk.path, desk.base)).work?.head, one);
+  await Deno.remove(desk.path.replace(/\/worktree$/, ""), { recursive: true });
+  desk.bench.restarted();
+  assert.deepEqual(await (await desk.bench.replica()).checkouts("/"), []);
+});
+
+Deno.test("a transfer that a worker made up is refused whole, and names what is wrong", async () => {
+  await using desk = await Desk.make();
+  await desk.write("new.txt", "n\n");
+  const { work } = await desk.capture();
+  assert.ok(work);
+  const bytes = await desk.bench.cas.get(work.blob);
+  assert.ok(bytes);
+  for (
+    const harm of [bytes.subarray(0, bytes.length - 30), new TextEncoder().encode("no bundle")]
+  ) {
+    const blob = await desk.bench.cas.put(new Uint8Array(harm));
+    const error = await failure(desk.record.receive(desk.bench.cas, { ...work, blob }, desk.base));
+    assert.ok(isError(error, "failed"), String(error));
+    assert.deepEqual(await desk.record.has([work.head]), new Set());
+  }
+  const other = await failure(
+    desk.record.receive(desk.bench.cas, { ...work, head: "f".repeat(40) }, desk.base),
+  );
+  assert.ok(isError(other, "failed"));
+  for (const head of ["HEAD", "--all", "", "refs/heads/main"]) {
+    const error = await failure(desk.record.receive(desk.bench.cas, { ...work, head }, desk.base));
+    assert.ok(isError(error, "invalid_request"), head);
+  }
+});
