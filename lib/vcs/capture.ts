@@ -276,6 +276,7 @@ class Capture {
     const limits: GatherLimits = {
       maxFileBytes: this.options.maxFileBytes ?? GIB,
       maxBytes: this.options.maxBytes ?? 8 * GIB,
+      maxFiles: this.options.maxFiles ?? 200_000,
     };
     const gatherer = new Gatherer(git, jail, own?.gitDir ?? null, limits);
     const unsaved = await this.#unsaved(jail, way, gatherer);

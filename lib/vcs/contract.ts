@@ -58,6 +58,8 @@ export interface CaptureOptions {
   readonly maxFileBytes?: number;
   /** Unsaved files beyond this many bytes together are left out. Default 8 GiB. */
   readonly maxBytes?: number;
+  /** Unsaved files beyond so many are left out. Default 200,000. */
+  readonly maxFiles?: number;
   readonly signal?: AbortSignal;
 }
 

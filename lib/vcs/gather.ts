@@ -9,10 +9,11 @@ import { onPlace, type Place } from "./place.ts";
 import { fields, openable, rawBytes, type RawPath, rawPath, shown } from "./raw_path.ts";
 import { asInput, differenceOf, isIgnored, type Judged, judgeFile, namedIn } from "./work_files.ts";
 
-/** Bounds of what is taken, in bytes. */
+/** Bounds of what is taken. */
 export interface GatherLimits {
   readonly maxFileBytes: number;
   readonly maxBytes: number;
+  readonly maxFiles: number;
 }
 
 /** A linked worktree of the job's repository, found within its checkout. */
@@ -27,8 +28,6 @@ const MAX_DEPTH = 4;
 const MAX_NESTED = 200;
 /** Paths that one call of git takes in: when one of them fails, the others of its call are read again. */
 const BATCH = 5000;
-/** How many unsaved files are taken. */
-const MAX_FILES = 200_000;
 
 /** More of git's stderr than this may have been cut. */
 const MAX_STDERR = 60_000;
@@ -135,15 +134,19 @@ export class Gatherer {
   }
 
   #allows({ prefix }: GatherSite, { path, size, refused }: Judged): boolean {
-    const { maxFileBytes, maxBytes } = this.#limits;
+    const { maxFileBytes, maxBytes, maxFiles } = this.#limits;
     const reason = refused ??
       (size > maxFileBytes
         ? `it has ${size} bytes: unsaved files of over ${maxFileBytes} are not taken`
         : this.#bytes + size > maxBytes
         ? `unsaved files of over ${maxBytes} bytes together are not taken`
+        : this.#files >= maxFiles
+        ? `over ${maxFiles} unsaved files are not taken`
         : null);
-    if (reason === null) this.#bytes += size;
-    else this.leave(prefix + path, reason);
+    if (reason === null) {
+      this.#bytes += size;
+      this.#files++;
+    } else this.leave(prefix + path, reason);
     return reason === null;
   }
 

@@ -469,6 +469,16 @@ Deno.test("odd files: large ones and pipes are named, odd names are taken or nam
   assert.equal(left.size, 4);
 });
 
+Deno.test("more unsaved files than are taken are counted, and a thousand of them named", async () => {
+  await using desk = await Desk.make();
+  for (let i = 0; i < 1500; i++) await desk.write(`many/${i}`, "");
+  const { files, captured } = await desk.home({ maxFiles: 100 });
+  assert.equal(files.size, 102);
+  assert.equal(captured.leftOutCount, 1400);
+  assert.equal(captured.leftOut.length, 1000);
+  assert.match(captured.leftOut[0]?.reason ?? "", /over 100 unsaved files/);
+});
+
 Deno.test("a directory in place of a file, a file in place of a directory, and a link in place of one", async () => {
   await using desk = await Desk.make({ "d/x": "x\n", "e/y": "y\n", "f": "f\n" });
   await Deno.remove(`${desk.path}/d`, { recursive: true });
