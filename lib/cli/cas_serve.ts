@@ -1,6 +1,8 @@
 /** @module `sublet cas serve`: the home's store over HTTP, in a process of its own. */
 
-import { casService, Uploads } from "../cas/mod.ts";
+import { statfs } from "node:fs/promises";
+import { type Cas, casService, type ServiceLimits, type Serving, Uploads } from "../cas/mod.ts";
+import type { Config } from "../home/config/mod.ts";
 import { makeHome, stderrLog, systemClock } from "../home/mod.ts";
 import { Authenticator, serveHttp, Tokens } from "../net/mod.ts";
 import { openSqlite } from "../store/mod.ts";
@@ -19,12 +21,19 @@ export async function serveCas(listen: string, output: Output): Promise<void> {
   await makeHome(paths.root);
   using ending = endingSignal();
   await using db = await openSqlite(paths.db);
-  const cas = await openTable(settings.config.cas, paths);
+  const cas: Cas & Serving = await openTable(settings.config.cas, paths);
   await using _closing = new AsyncDisposableStack();
   if (Symbol.asyncDispose in cas) _closing.use(cas as unknown as AsyncDisposable);
+  const { limits } = settings.config;
   const service = casService(cas, {
     who: new Authenticator(new Tokens(db, systemClock), network),
-    uploads: await Uploads.open(cas, { directory: `${paths.tmp}/uploads` }),
+    uploads: await Uploads.open(cas, {
+      directory: `${paths.tmp}/uploads`,
+      perToken: limits.tokenUploads,
+      bytesPerToken: limits.tokenUploadsBytes,
+      maxAgeMs: limits.uploadHours * 60 * 60 * 1000,
+    }),
+    limits: serviceLimits(limits, cas.staging ?? paths.tmp),
     log: stderrLog,
   });
   const server = await serveHttp({
@@ -36,4 +45,20 @@ export async function serveCas(listen: string, output: Output): Promise<void> {
   output.line(`cas serving on ${server.url}`);
   await aborted(ending);
   await server.shutdown(SHUTDOWN_MS);
+}
+
+/** The limits of the config, as the service takes them. `place` is where uploads are received. */
+function serviceLimits(limits: Config["limits"], place: string): ServiceLimits {
+  const { maxBlobBytes, tokenBytesPerSecond, tokenBytesPerDay } = limits;
+  return {
+    ...(maxBlobBytes === null ? {} : { maxBytes: maxBlobBytes }),
+    ...(tokenBytesPerSecond === null ? {} : { bytesPerSecond: tokenBytesPerSecond }),
+    ...(tokenBytesPerDay === null ? {} : { bytesPerDay: tokenBytesPerDay }),
+    transfersPerToken: limits.tokenTransfers,
+    stallMs: limits.stallSeconds * 1000,
+    freeBytes: async () => {
+      const { bavail, bsize } = await statfs(place);
+      return bavail * bsize;
+    },
+  };
 }

@@ -54,6 +54,16 @@ Deno.test("a home without a config has the defaults", async () => {
     network: { provider: "https", listen: null, tls: null, url: null },
     cas: { provider: "disk" },
     secrets: { provider: "local" },
+    limits: {
+      maxBlobBytes: null,
+      tokenTransfers: 128,
+      tokenBytesPerSecond: null,
+      tokenBytesPerDay: null,
+      tokenUploads: 64,
+      tokenUploadsBytes: 256 * 2 ** 30,
+      uploadHours: 24,
+      stallSeconds: 30,
+    },
     storage: { minFreeGb: 20 },
     harness: {},
     mcp: {},
@@ -258,10 +268,19 @@ const MISTAKES: readonly (readonly [toml: string, line: string])[] = [
     "[storage]\nmin_free_gb = -1",
     "storage.min_free_gb = -1: must be a number of at least 0 (in FILE)",
   ],
+  ["[limits]\nmax_blob_gb = 0", "limits.max_blob_gb = 0: must be a number above 0 (in FILE)"],
+  [
+    "[limits]\ntoken_transfers = 1.5",
+    "limits.token_transfers = 1.5: must be a whole number of at least 1 (in FILE)",
+  ],
+  [
+    "[limits]\nstall_second = 5",
+    "limits.stall_second = 5: there is no such key; did you mean stall_seconds? (in FILE)",
+  ],
   ["[storag]", "storag = {…}: there is no such key; did you mean storage? (in FILE)"],
   [
     "max_evaluations = 3",
-    "max_evaluations = 3: there is no such key; known here: harness, mcp, plugins, storage (in FILE)",
+    "max_evaluations = 3: there is no such key; known here: harness, limits, mcp, plugins, storage (in FILE)",
   ],
 ];
 

@@ -51,6 +51,24 @@ export interface Config {
   readonly cas: Readonly<Record<string, unknown>> & { readonly provider: string };
   /** For the secrets' provider to read. */
   readonly secrets: Readonly<Record<string, unknown>> & { readonly provider: string };
+  /** What the store's HTTP service allows. */
+  readonly limits: {
+    /** Bytes of the largest blob. Null: what fits the disk. */
+    readonly maxBlobBytes: number | null;
+    /** Transfers of one token at once. */
+    readonly tokenTransfers: number;
+    /** Bytes that one token may move in a second, up and down. Null: no bound. */
+    readonly tokenBytesPerSecond: number | null;
+    /** Bytes that one token may upload in a day. Null: no bound. */
+    readonly tokenBytesPerDay: number | null;
+    /** Uploads in parts that one token may have open, and the bytes of their blobs. */
+    readonly tokenUploads: number;
+    readonly tokenUploadsBytes: number;
+    /** Hours that an upload is kept without a part. */
+    readonly uploadHours: number;
+    /** Seconds without a byte after which an upload ends. */
+    readonly stallSeconds: number;
+  };
   readonly storage: {
     /** 2^30 bytes that are kept free on the home's disk. */
     readonly minFreeGb: number;
@@ -201,6 +219,7 @@ function shape(file: ConfigFile, root: string): Config {
     },
     cas,
     secrets,
+    limits: limitsOf(file.limits),
     storage: { minFreeGb: file.storage.min_free_gb },
     harness: file.harness,
     mcp: file.mcp,
@@ -211,4 +230,18 @@ function shape(file: ConfigFile, root: string): Config {
 function tlsSetting(tls: TlsSetting, root: string): TlsSetting {
   if (tls === null || tls === "proxy") return tls;
   return { cert: resolve(root, tls.cert), key: resolve(root, tls.key) };
+}
+
+function limitsOf(table: ConfigFile["limits"]): Config["limits"] {
+  const bytes = (value: number | null, unit: number) => value === null ? null : value * unit;
+  return {
+    maxBlobBytes: bytes(table.max_blob_gb, 2 ** 30),
+    tokenTransfers: table.token_transfers,
+    tokenBytesPerSecond: bytes(table.token_mb_per_second, 1e6),
+    tokenBytesPerDay: bytes(table.token_gb_per_day, 2 ** 30),
+    tokenUploads: table.token_uploads,
+    tokenUploadsBytes: table.token_uploads_gb * 2 ** 30,
+    uploadHours: table.upload_hours,
+    stallSeconds: table.stall_seconds,
+  };
 }

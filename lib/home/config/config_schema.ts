@@ -84,6 +84,24 @@ const tables = z.record(z.string(), z.looseObject({}, { error: "must be a table"
   error: "must be a table of tables",
 }).default({});
 
+const countRule = "must be a whole number of at least 1";
+const count = z.number({ error: countRule }).refine(
+  (value) => Number.isSafeInteger(value) && value >= 1,
+  { error: countRule },
+);
+
+/** `[limits]`: what the store's HTTP service allows. */
+export const limits = z.strictObject({
+  max_blob_gb: positive.nullable().default(null),
+  token_transfers: count.default(128),
+  token_mb_per_second: positive.nullable().default(null),
+  token_gb_per_day: positive.nullable().default(null),
+  token_uploads: count.default(64),
+  token_uploads_gb: positive.default(256),
+  upload_hours: positive.default(24),
+  stall_seconds: positive.default(30),
+}, { error: "must be a table" });
+
 /** The whole of `config.toml`. The tables of `cas` and `secrets` are read by their providers, others by their users. */
 export const configFile = z.strictObject({
   plugins: z.strictObject({
@@ -92,6 +110,7 @@ export const configFile = z.strictObject({
     cas: provided("disk").prefault({}),
     secrets: provided("local").prefault({}),
   }, { error: "must be a table of tables" }).prefault({}),
+  limits: limits.prefault({}),
   storage: z.strictObject({
     min_free_gb: notNegative.default(20),
   }, { error: "must be a table" }).prefault({}),
