@@ -41,6 +41,7 @@ export { bucketReach, type CasContext, type CasTable, casTable, openCas, whereIs
 export type { Reach } from "./objects_reach.ts";
 export { CasService, casService, type CasServiceOptions, type Who } from "./http_service.ts";
 export type { ServiceLimits } from "./http_limits.ts";
+export type { Serving } from "./serving.ts";
 export { Uploads, type UploadsOptions } from "./uploads.ts";
 export { cidSchema } from "./http_wire.ts";
 export { openSqliteCas, type SqliteCasOptions, type SqliteStore } from "./sqlite.ts";
