@@ -1,11 +1,12 @@
 /**
- * @module Measure, and print a table: `deno task bench [NAME…]` with names of `cas`, `lease`, `scale`, `system`. A
- * benchmark is never a test: nothing fails because a machine is slow.
+ * @module Measure, and print a table: `deno task bench [NAME…]` with names of `agent`, `cas`, `lease`, `scale`,
+ * `system`. A benchmark is never a test: nothing fails because a machine is slow.
  */
 
 import type { Figure } from "../tests/bench/figure.ts";
 
 const SUITES: Readonly<Record<string, () => Promise<{ run(): Promise<Figure[]> }>>> = {
+  agent: () => import("../tests/bench/agent_bench.ts"),
   cas: () => import("../tests/bench/cas_bench.ts"),
   lease: () => import("../tests/bench/lease_bench.ts"),
   scale: () => import("../tests/bench/scale_bench.ts"),

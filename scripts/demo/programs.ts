@@ -49,7 +49,7 @@ export class Programs implements AsyncDisposable {
     args: readonly string[],
     env: Record<string, string> = {},
   ): Promise<{ code: number; stdout: string; stderr: string }> {
-    const { code, stdout, stderr } = await this.#command(home, args, env).output();
+    const { code, stdout, stderr } = await this.command(home, args, env).output();
     const text = new TextDecoder();
     return { code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
   }
@@ -62,7 +62,7 @@ export class Programs implements AsyncDisposable {
     ready: RegExp,
     env: Record<string, string> = {},
   ): Promise<string> {
-    const child = this.#command(home, args, env).spawn();
+    const child = this.command(home, args, env).spawn();
     this.#running.set(name, child);
     const errors = readAll(child.stderr);
     let text = "";
@@ -133,7 +133,12 @@ export class Programs implements AsyncDisposable {
     clearTimeout(timer);
   }
 
-  #command(home: string, args: readonly string[], env: Record<string, string>): Deno.Command {
+  /** A command of sublet in the home `home`, its output piped. */
+  command(
+    home: string,
+    args: readonly string[],
+    env: Record<string, string> = {},
+  ): Deno.Command {
     const [program = "", ...first] = this.#argv;
     const inherited = Deno.env.toObject();
     for (const key of Object.keys(inherited)) if (key.startsWith("SUBLET_")) delete inherited[key];

@@ -29,6 +29,9 @@ export interface AgentResult {
 
 /** A cluster whose workers run agents, each with a home of the person's of its own. */
 export class AgentCluster implements AsyncDisposable {
+  /** Whose agents {@linkcode queue} asks for. */
+  campaign = "steps";
+
   private constructor(readonly cluster: Cluster) {}
 
   static async make(
@@ -75,7 +78,7 @@ export class AgentCluster implements AsyncDisposable {
       "agent",
       prompt,
       "--campaign",
-      "steps",
+      this.campaign,
       "--harness",
       harness,
       "--no-wait",
