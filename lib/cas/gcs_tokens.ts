@@ -7,12 +7,12 @@
 
 import { Buffer } from "node:buffer";
 import { createSign } from "node:crypto";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import * as z from "zod";
 import { type Clock, type Env, messageOf, SubletError } from "../home/mod.ts";
 import type { HttpRequest } from "../net/mod.ts";
 import { excerpt, type Hosts, persist, textOf, Transient } from "./objects_calls.ts";
+import { userHome } from "./user_home.ts";
 
 const SCOPE = "https://www.googleapis.com/auth/devstorage.read_write";
 const TOKEN_URL = "https://oauth2.googleapis.com/token";
@@ -183,7 +183,7 @@ function parseJson(text: string): unknown {
 
 /** Where `gcloud auth application-default login` leaves credentials. */
 export function wellKnownFile(env: Env): string {
-  const home = env.HOME ?? env.USERPROFILE ?? homedir();
+  const home = userHome(env);
   const directory = env.CLOUDSDK_CONFIG ||
     (Deno.build.os === "windows"
       ? join(env.APPDATA ?? home, "gcloud")

@@ -10,7 +10,7 @@ import { decode } from "./object_decode.ts";
 import { type Bucket, type ObjectInfo, objectKey, type OpenObject, type Part } from "./objects.ts";
 import type { WholeObjects } from "./objects_tags.ts";
 import { rawFrameSize, RawReader, type ReadAt } from "./raw_blocks.ts";
-import { collect, slice, streamFrom } from "./streams.ts";
+import { concat, slice, streamFrom } from "./streams.ts";
 import { blobError, verified } from "./verify.ts";
 import { BLOCK_HEADER, BLOCK_MAX, HEADER, HEADER_MAX, parseHeader } from "./zstd_frame.ts";
 
@@ -212,14 +212,31 @@ async function* behind(
   yield* rest;
 }
 
-/** The length that the header of a blob's object announces; null when it does not. `undefined`: there is no object. */
+/**
+ * The length that the header of a blob's object announces; null when it does not, or the answer breaks off.
+ * `undefined`: there is no object.
+ */
 export async function announcedLength(
   { bucket }: ReadContext,
   cid: Cid,
 ): Promise<number | null | undefined> {
   const open = await bucket.open(objectKey(cid), { to: HEADER_MAX });
   if (open === null) return undefined;
-  return parseHeader((await collect(open.stream)).subarray(0, HEADER_MAX))?.contentSize ?? null;
+  let start = new Uint8Array(0);
+  try {
+    for await (const bytes of open.stream) {
+      start = concat(
+        [start, bytes.subarray(0, HEADER_MAX)],
+        start.length + Math.min(bytes.length, HEADER_MAX),
+      );
+      // A server may send all of it.
+      if (start.length >= HEADER_MAX) break;
+    }
+  } catch (error) {
+    if (isError(error, "unreachable")) return null;
+    throw error;
+  }
+  return parseHeader(start)?.contentSize ?? null;
 }
 
 /** A reader of `chunks` for whoever reads each place once, from where they start. */

@@ -1,10 +1,10 @@
 /** @module Remembers which states of objects in a bucket were read and found whole. */
 
-/** How long that counts, in milliseconds. */
-const LIFETIME = 10 * 60 * 1000;
+/** How long that counts, in milliseconds: the service looks after what it stores, and tells when it was written anew. */
+const LIFETIME = 24 * 60 * 60 * 1000;
 
 /** The most objects that are remembered. */
-const CAPACITY = 4096;
+const CAPACITY = 32_768;
 
 interface Entry {
   readonly tag: string;

@@ -211,7 +211,7 @@ class S3Bucket implements Bucket {
         if (!key.startsWith(start)) continue;
         yield {
           key: key.slice(this.#prefix.length),
-          size: Number(elementOf(item, "Size")),
+          size: Number(elementOf(item, "Size")) || 0,
           modified: Date.parse(elementOf(item, "LastModified") ?? "") || 0,
         };
       }

@@ -59,17 +59,30 @@ export interface S3CallsOptions {
   readonly clock: Clock;
 }
 
+/** What answers teach. */
+interface Known {
+  readonly region: string;
+  /** How far the server's clock is ahead, in milliseconds. */
+  readonly skew: number;
+  /** Whether the server knows conditional writes. */
+  readonly conditions: boolean;
+}
+
+/** What a request is sent with. */
+interface Sender extends Known {
+  readonly keys: AwsKeys;
+  /** Instead of the bucket's. */
+  readonly host: string | null;
+}
+
 export class S3Calls {
   readonly #options: S3CallsOptions;
-  #region: string;
-  /** How far the server's clock is ahead, in milliseconds. */
-  #skew = 0;
-  /** Whether the server knows conditional writes. */
-  #conditions = true;
+  /** What was learnt so far. */
+  #known: Known;
 
   constructor(options: S3CallsOptions) {
     this.#options = options;
-    this.#region = options.region;
+    this.#known = { region: options.region, skew: 0, conditions: true };
   }
 
   /** Make the call. `read` makes something of the answer, and may be called again when that breaks off. */
@@ -80,15 +93,18 @@ export class S3Calls {
     return await persist(request.what, clock, request.signal, async () => {
       while (true) {
         const keys = await this.#options.credentials.keys();
-        const answer = await this.#send(request, keys, host);
+        const known = this.#known;
+        const answer = await this.#send(request, { ...known, keys, host });
         if (answer.status >= 200 && answer.status < 300) return await read({ ok: true, answer });
         let refusal = await readRefusal(answer);
         if (request.takes?.includes(refusal.status) || request.takes?.includes(refusal.code)) {
           return await read({ ok: false, refusal });
         }
-        if (request.method === "HEAD") refusal = await this.#ask(request, keys, refusal);
+        if (request.method === "HEAD") {
+          refusal = await this.#ask(request, { ...known, keys, host }, refusal);
+        }
         if (lessons++ < LESSONS) {
-          if (await this.#learn(refusal, keys, request)) continue;
+          if (await this.#learn(refusal, { ...known, keys }, request)) continue;
           host = this.#elsewhere(refusal) ?? host;
           if (refusal.status === 307 && host !== null) continue;
         }
@@ -99,10 +115,13 @@ export class S3Calls {
     });
   }
 
-  async #send(request: S3Request, keys: AwsKeys, host: string | null): Promise<HttpResponse> {
+  async #send(
+    request: S3Request,
+    { region, skew, conditions, keys, host }: Sender,
+  ): Promise<HttpResponse> {
     const { method, key, body, signal, timeoutMs } = request;
     const { bucket, endpoint, hosts, clock } = this.#options;
-    const url = bucketUrl(bucket, this.#region, endpoint);
+    const url = bucketUrl(bucket, region, endpoint);
     if (host !== null) url.host = host;
     if (key !== undefined) {
       const path = key.split("/").map(encodePart).join("/");
@@ -110,8 +129,8 @@ export class S3Calls {
     }
     url.search = Object.entries(request.query ?? {})
       .map(([name, value]) => `${encodePart(name)}=${encodePart(value)}`).sort().join("&");
-    const condition = request.onlyNew && this.#conditions ? { "if-none-match": "*" } : {};
-    const scope = { service: "s3", region: this.#region, at: clock.now() + this.#skew } as const;
+    const condition = request.onlyNew && conditions ? { "if-none-match": "*" } : {};
+    const scope = { service: "s3", region, at: clock.now() + skew } as const;
     const unsigned = {
       method,
       url,
@@ -128,10 +147,10 @@ export class S3Calls {
   }
 
   /** Why a HEAD was refused: a GET of one byte tells. */
-  async #ask(request: S3Request, keys: AwsKeys, refusal: S3Refusal): Promise<S3Refusal> {
+  async #ask(request: S3Request, sender: Sender, refusal: S3Refusal): Promise<S3Refusal> {
     if (refusal.status !== 400 && refusal.status !== 403 || refusal.region !== null) return refusal;
     const headers = { ...request.headers, range: "bytes=0-0" };
-    const answer = await this.#send({ ...request, method: "GET", headers }, keys, null);
+    const answer = await this.#send({ ...request, method: "GET", headers }, sender);
     if (answer.status >= 200 && answer.status < 300) {
       await answer.discard();
       return refusal;
@@ -139,25 +158,30 @@ export class S3Calls {
     return await readRefusal(answer);
   }
 
-  /** Whether `refusal` taught something with which the call may succeed. */
-  async #learn(refusal: S3Refusal, keys: AwsKeys, request: S3Request): Promise<boolean> {
+  /**
+   * Whether `refusal` taught something with which the call may succeed. It is compared with what the request was sent
+   * with: another call may have learnt the same meanwhile.
+   */
+  async #learn(
+    refusal: S3Refusal,
+    sent: Omit<Sender, "host">,
+    request: S3Request,
+  ): Promise<boolean> {
     const { region, code, date, status } = refusal;
     if ([301, 307, 400, 403].includes(status) && region !== null && isRegion(region)) {
-      const other = region !== this.#region;
-      this.#region = region;
-      if (other) return true;
+      this.#known = { ...this.#known, region };
+      if (region !== sent.region) return true;
     }
     if (code === "RequestTimeTooSkewed" && !Number.isNaN(date)) {
       const skew = date - this.#options.clock.now();
-      const other = Math.abs(skew - this.#skew) > SKEW;
-      this.#skew = skew;
-      return other;
+      this.#known = { ...this.#known, skew };
+      return Math.abs(skew - sent.skew) > SKEW;
     }
     if (["ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"].includes(code)) {
-      return await this.#options.credentials.renew(keys);
+      return await this.#options.credentials.renew(sent.keys);
     }
-    if (request.onlyNew && this.#conditions && (status === 501 || code === "NotImplemented")) {
-      this.#conditions = false;
+    if (request.onlyNew && sent.conditions && (status === 501 || code === "NotImplemented")) {
+      this.#known = { ...this.#known, conditions: false };
       return true;
     }
     return false;

@@ -1,9 +1,9 @@
 /** @module The files of the AWS command line: `~/.aws/config` and `~/.aws/credentials`. */
 
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { type Env, SubletError } from "../home/mod.ts";
 import { fileError } from "./files.ts";
+import { userHome } from "./user_home.ts";
 
 /** The settings of one profile, by name. */
 export type Profile = ReadonlyMap<string, string>;
@@ -27,7 +27,7 @@ export function parseIni(text: string): Map<string, Map<string, string>> {
 
 /** The paths of both files. */
 export function profileFiles(env: Env): { readonly config: string; readonly credentials: string } {
-  const home = env.HOME ?? env.USERPROFILE ?? homedir();
+  const home = userHome(env);
   return {
     config: env.AWS_CONFIG_FILE ?? join(home, ".aws/config"),
     credentials: env.AWS_SHARED_CREDENTIALS_FILE ?? join(home, ".aws/credentials"),

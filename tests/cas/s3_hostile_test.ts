@@ -313,6 +313,45 @@ Deno.test("another region is learnt from the answer, and asked from then on", as
   assert.equal(at.fake.seen.filter((seen) => region(seen.headers) === "us-east-1").length, 1);
 });
 
+Deno.test("many calls at once that all learn the same all succeed", async () => {
+  await using at = await bench({
+    clock: { ...hastyClock(), now: () => Date.now() + 3 * 60 * 60 * 1000 },
+  });
+  at.fake.hook = async (seen) => {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const sent = seen.headers.get("x-amz-date") ?? "";
+    const now = new Date();
+    if (!(seen.headers.get("authorization") ?? "").includes("/eu-north-1/")) {
+      return refuse(301, "PermanentRedirect", "", { "x-amz-bucket-region": "eu-north-1" });
+    }
+    if (sent > new Date(+now + 900_000).toISOString().replaceAll(/[:-]|\.\d{3}/g, "")) {
+      return refuse(403, "RequestTimeTooSkewed", "", { date: now.toUTCString() });
+    }
+    return seen.headers.has("if-none-match") ? refuse(501, "NotImplemented") : null;
+  };
+  const blobs = Array.from({ length: 20 }, (_, i) => noise(100 + i));
+  const cids = await Promise.all(blobs.map((blob) => at.cas.put(blob)));
+  assert.deepEqual(await Promise.all(cids.map((cid) => at.cas.get(cid))), blobs);
+});
+
+Deno.test("a length is told from the start of an object, also by a server that sends it all", async () => {
+  await using at = await bench();
+  const cid = await at.cas.put(LARGE);
+  let sent = 0;
+  at.fake.hook = (seen) => {
+    if (seen.method !== "GET") return null;
+    const bytes = at.fake.objects.get(objectKey(cid)) as Uint8Array<ArrayBuffer>;
+    const stream = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        controller.enqueue(bytes.subarray(sent, sent += 65_536));
+      },
+    }, { highWaterMark: 0 });
+    return new Response(stream, { headers: { "content-length": String(bytes.length) } });
+  };
+  assert.equal(await at.cas.sizeOf(cid), LARGE.length);
+  assert.ok(sent < LARGE.length / 2, `${sent} bytes were sent`);
+});
+
 Deno.test("a region that is no region does not become a part of a host's name", async () => {
   await using at = await bench();
   at.fake.hook = () => refuse(301, "PermanentRedirect", "<Region>evil.example/</Region>");
