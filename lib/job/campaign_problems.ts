@@ -46,6 +46,7 @@ function line(file: string, raw: unknown, path: readonly PropertyKey[], rule: st
 
 function rule(issue: Issue, absent: boolean): string {
   if (issue.code === "custom" || issue.code === "invalid_format") return issue.message;
+  if (issue.code === "invalid_key") return issue.issues[0]?.message ?? issue.message;
   if (absent && issue.code === "invalid_type") return `is required (${kindOf(issue.expected)})`;
   if (issue.code === "invalid_type") {
     return issue.expected === "never" ? issue.message : `must be ${kindOf(issue.expected)}`;
