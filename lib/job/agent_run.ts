@@ -1,25 +1,30 @@
 /** @module An agent from its first process to its report, in this process of the worker or continued from another. */
 
 import type { Placed } from "../cas/mod.ts";
-import { isError, messageOf } from "../home/mod.ts";
+import { isHostFault, messageOf } from "../home/mod.ts";
 import { type AgentContext, type Given, Hiding } from "./agent_context.ts";
-import { agentExitOf, type Ended, reasonOf } from "./agent_exit.ts";
+import { agentExitOf, type Ended, exitCodeOf, reasonOf } from "./agent_exit.ts";
 import { finish } from "./agent_finish.ts";
 import type { AgentState } from "./agent_place.ts";
 import type { AgentFinished, AgentStart } from "./agent_shapes.ts";
 import { AgentTrack } from "./agent_track.ts";
 import { startTurn } from "./agent_turn.ts";
 import { tailOf } from "./run_logs.ts";
+import { isAway } from "./run_patience.ts";
 import { type Ending, firstEnding, stopAll } from "./run_watch.ts";
 import type { Prompt } from "./runner.ts";
 
 /** How long a worker that is about to end tries to bring an agent's work back, before it leaves that to the next. */
 const ENDING_MS = 30_000;
+/** How long a disk that is full, or another fault of this machine, is waited for. */
+const HOST_MS = 30 * 60_000;
 const FIRST_WAIT_MS = 1_000;
 const MAX_WAIT_MS = 30_000;
-/** Faults of ours after which an agent's work is left where it is. */
+/** Faults that no wait cures, after which an agent's work is left where it is. */
 const MAX_FAULTS = 5;
-const TAKES_NONE = "the agent's harness takes no prompts: it has no way to go on with a session";
+/** Why an agent takes no prompts. */
+export const TAKES_NONE =
+  "the agent's harness takes no prompts: it has no way to go on with a session";
 const OVER = "the agent has ended";
 
 /** What an agent came to here: its report, or it goes on or waits for a later process, or its lease was stale. */
@@ -43,7 +48,7 @@ export class AgentRun {
   #closed = false;
   /** Prompts that are being written down. */
   readonly #adding = new Set<Promise<void>>();
-  #faults = 0;
+  #isShut = false;
 
   private constructor(context: AgentContext, begun: Begun, state: AgentState) {
     this.#context = context;
@@ -84,9 +89,28 @@ export class AgentRun {
     return null;
   }
 
-  /** See it to its end. `fresh`: this process started it. `tell`: the server does not know yet that it runs. */
+  /**
+   * See it to its end. `fresh`: this process started it. `tell`: the server does not know yet that it runs. Never
+   * rejects: whoever runs a job that does would remove what it left.
+   */
   async run(fresh: boolean, tell: boolean): Promise<RunEnd> {
-    const { control, site } = this.#context;
+    let track: AgentTrack | null = null;
+    try {
+      track = await this.#track();
+      return await this.#run(track, fresh, tell);
+    } catch (error) {
+      await track?.leave();
+      await this.#stop().catch((fault) => {
+        this.#context.site.log.event("agent.not_stopped", { error: messageOf(fault) });
+      });
+      return await this.#giveUp(error);
+    } finally {
+      await this.#shut();
+    }
+  }
+
+  async #track(): Promise<AgentTrack> {
+    const { control } = this.#context;
     const track = await AgentTrack.begin(
       this.#context,
       this.#hiding,
@@ -98,6 +122,11 @@ export class AgentRun {
     );
     for (let turn = 1; turn <= this.#state.turn; turn++) track.output(turn);
     if (this.#state.sessionId !== null) control.identified?.(this.#state.sessionId);
+    return track;
+  }
+
+  async #run(track: AgentTrack, fresh: boolean, tell: boolean): Promise<RunEnd> {
+    const { control, site } = this.#context;
     const { turn: first, process } = this.#state;
     let ending = fresh ? null : await this.#endedMeanwhile(process);
     for (let told = !tell;; told = false, ending = null) {
@@ -209,13 +238,12 @@ export class AgentRun {
       await this.#remember({ ended: cause, endedAt });
     }
     await this.#stop();
-    await this.#begun.given.door[Symbol.asyncDispose]();
+    await this.#shut();
     const ended = await this.#ended(cause, ending.message ?? null);
     await track.close();
     const end = { exit: agentExitOf(ended), turns: this.#state.turn };
-    return await this.#patiently(
-      () => finish(this.#context, end, track, this.#hiding, this.#begun.workspace),
-      control.ending,
+    return await this.#patiently(() =>
+      finish(this.#context, end, track, this.#hiding, this.#begun.workspace)
     );
   }
 
@@ -233,49 +261,70 @@ export class AgentRun {
     };
   }
 
+  /** No command of the agent passes any more. */
+  async #shut(): Promise<void> {
+    if (this.#isShut) return;
+    this.#isShut = true;
+    await this.#begun.given.door[Symbol.asyncDispose]();
+  }
+
   async #stop(): Promise<void> {
     const { site, tag, graceMs, place } = this.#context;
     await stopAll(site, this.#state.process, { tag, graceMs, place: place.root });
   }
 
-  /** Do `work` until it is done: nothing of the agent may be lost because the store was away or the disk was full. */
-  async #patiently(
-    work: () => Promise<AgentFinished>,
-    ending: AbortSignal | undefined,
-  ): Promise<RunEnd> {
+  /**
+   * Do `work` until it is done: nothing of the agent may be lost because the store was away, or the disk full for a
+   * while. What goes on failing is left where it is.
+   */
+  async #patiently(work: () => Promise<AgentFinished>): Promise<RunEnd> {
     const { site, control } = this.#context;
     const { clock, log } = site;
-    let until = Infinity;
+    const began = clock.monotonic();
+    let ending = Infinity;
+    let faults = 0;
     for (let wait = FIRST_WAIT_MS;; wait = Math.min(wait * 2, MAX_WAIT_MS)) {
       try {
         return { report: await work() };
       } catch (error) {
         log.event("agent.not_finished", { lease: control.lease, error: messageOf(error) });
-        const leaving = ending?.aborted === true || control.leave?.aborted === true;
-        if (leaving && until === Infinity) until = clock.monotonic() + ENDING_MS;
-        if (clock.monotonic() >= until) return "left";
-        // A fault of ours would be tried for ever.
-        if (!isError(error) && !(error instanceof Error && "code" in error)) {
-          this.#faults++;
-          if (this.#faults >= MAX_FAULTS) return await this.#giveUp(error);
+        if (control.ending?.aborted === true || control.leave?.aborted === true) {
+          ending = Math.min(ending, clock.monotonic() + ENDING_MS);
         }
+        if (clock.monotonic() >= ending) return "left";
+        const host = isHostFault(error);
+        if (!host && !isAway(error)) faults++;
+        const full = host && clock.monotonic() - began >= HOST_MS;
+        if (full || faults >= MAX_FAULTS) return await this.#giveUp(error);
       }
-      await clock.sleep(wait, ending);
+      await clock.sleep(wait, control.ending);
     }
   }
 
   /** Its work stays where it is, and the report says so. */
   async #giveUp(error: unknown): Promise<RunEnd> {
-    const { place, messages, job } = this.#context;
-    await place.keep(messageOf(error));
-    const ended = agentExitOf(await this.#ended("exit", null));
+    const { site, control, place, messages, job } = this.#context;
+    site.log.event("agent.given_up", { lease: control.lease, error });
+    try {
+      await place.keep(messageOf(error));
+    } catch (fault) {
+      // Then nothing may follow that removes it: a later process of the worker finds it.
+      site.log.event("agent.not_kept", { lease: control.lease, error: messageOf(fault) });
+      return "left";
+    }
+    const { turn, startedAt, endedAt } = this.#state;
     const said = `its work could not be brought back, and is kept at ${place.root} on its worker: ${
       messageOf(error)
     }`;
     return {
       report: {
         kind: "agent_finished",
-        process: { ...ended, error: ended.error === null ? said : `${ended.error}; ${said}` },
+        process: {
+          status: "exited",
+          seconds: Math.max(0, (endedAt ?? site.clock.now()) - startedAt) / 1000,
+          exit_code: exitCodeOf({ code: null, signal: null }, await place.exitCode(turn)),
+          error: said,
+        },
         session_id: this.#state.sessionId ?? job.session_id,
         usage: null,
         changed: true,

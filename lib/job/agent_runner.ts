@@ -7,7 +7,7 @@ import { give, giveAgain, giveNothing } from "./agent_given.ts";
 import { AgentMessages } from "./agent_messages.ts";
 import { AgentPlace } from "./agent_place.ts";
 import { prepare } from "./agent_prepare.ts";
-import { AgentRun, type RunEnd } from "./agent_run.ts";
+import { AgentRun, type RunEnd, TAKES_NONE } from "./agent_run.ts";
 import { type AgentJob, agentJob, type AgentStart } from "./agent_shapes.ts";
 import { Clones } from "./run_clones.ts";
 import { Inputs } from "./run_inputs.ts";
@@ -67,7 +67,7 @@ export class AgentRunner implements JobRunner {
     const active = this.#active.get(lease);
     if (active === undefined) return NOT_READY;
     if (active.run !== null) return await active.run.prompt(prompt);
-    if (active.spec.resume_args.length === 0) return NOT_READY;
+    if (active.spec.resume_args.length === 0) return TAKES_NONE;
     await active.messages.add(prompt);
     return null;
   }
@@ -134,7 +134,17 @@ export class AgentRunner implements JobRunner {
     const active: Active = { messages: context.messages, spec: parsed.data.spec, run: null };
     this.#active.set(control.lease, active);
     try {
-      const given = await giveAgain(context, control.stop);
+      let given: Given;
+      try {
+        given = await giveAgain(context, control.stop);
+      } catch (error) {
+        // A job that is lost is cleaned up: this one has work.
+        this.#site.log.event("agent.not_taken_over", {
+          lease: control.lease,
+          error: messageOf(error),
+        });
+        return { left: true };
+      }
       active.run = AgentRun.takeOver(context, { spec: active.spec, given, workspace: null }, state);
       this.#site.log.event("agent.taken_over", { lease: control.lease, pid: state.process.pid });
       return this.#outcome(await active.run.run(false, held.handle === null));

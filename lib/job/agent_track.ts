@@ -14,8 +14,9 @@ import { LiveSync } from "./live_sync.ts";
 import { SESSION_STREAM, STREAM_LIMITS } from "./stream_shapes.ts";
 
 const STREAMS = "streams.json";
-/** How often the session's id and its file are looked for while they are not known. */
-const LOOK_MS = 1_000;
+/** How soon, and later how often, the session's id and its file are looked for while they are not known. */
+const LOOK_MS = 500;
+const MAX_LOOK_MS = 10_000;
 const PIECE = 1024 * 1024;
 /** A session that is longer is not kept for a later job. */
 const MAX_SESSION_BYTES = 1024 * 1024 * 1024;
@@ -125,14 +126,15 @@ export class AgentTrack {
   async #look(): Promise<void> {
     const { clock } = this.#context.site;
     const { signal } = this.#over;
-    for (let failed = false; !signal.aborted;) {
+    let failed = false;
+    for (let wait = LOOK_MS; !signal.aborted; wait = Math.min(wait * 1.5, MAX_LOOK_MS)) {
       try {
         if (await this.#lookOnce()) return;
       } catch (error) {
         if (!failed) this.#said("agent.session_unknown", error);
         failed = true;
       }
-      await clock.sleep(LOOK_MS, signal);
+      await clock.sleep(wait, signal);
     }
   }
 

@@ -23,6 +23,7 @@ export interface Turn {
 
 /** How long after the deadline an agent that nobody watches is killed, seconds. */
 const UNWATCHED_SECONDS = 120;
+const MAX_SECONDS = 1e9;
 const ASK_MS = 30_000;
 const MAX_ANSWER = 1024 * 1024;
 
@@ -52,7 +53,10 @@ export async function startTurn(
     pathFirst: dirname(given.door.program),
     outlives: {
       exit: place.own(place.exit(turn.number)),
-      seconds: Math.max(1, (turn.deadline - site.clock.now()) / 1000) + UNWATCHED_SECONDS,
+      seconds: Math.min(
+        Math.max(1, (turn.deadline - site.clock.now()) / 1000) + UNWATCHED_SECONDS,
+        MAX_SECONDS,
+      ),
     },
   });
 }
@@ -71,9 +75,15 @@ async function valuesOf({ place }: AgentContext, turn: Turn): Promise<Values> {
     cwd: place.worktree,
     log_dir: place.root,
     brief: `${place.root}/brief.md`,
-    ...(said === undefined ? {} : { prompt: said.replaceAll("\0", "") }),
+    ...(said === undefined ? {} : { prompt: promptOf(said) }),
     ...(sessionId === null ? {} : { session_id: sessionId }),
   };
+}
+
+/** A prompt as an argument: not taken for an option of its program. */
+function promptOf(text: string): string {
+  const plain = text.replaceAll("\0", "");
+  return plain.startsWith("-") ? `\n${plain}` : plain;
 }
 
 /** The environment, later over earlier: secrets, the job's own, the worker's. */

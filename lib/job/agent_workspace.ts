@@ -56,8 +56,8 @@ export async function workspaceChanges(
       const blob = await site.cas.putStream(file.stream());
       if (was === undefined || !sameBlob(was.blob, blob)) changes.set(path, blob);
     } catch (error) {
-      // It vanished, or became something else, while it was looked at: no process of the agent is left to do that.
-      if (!isError(error, "not_found", "unsafe_path")) throw error;
+      // It is no plain file any more, or more than the store takes.
+      if (!isError(error, "not_found", "unsafe_path", "too_large")) throw error;
       leftOut.add(path, messageOf(error));
     }
   });

@@ -128,6 +128,8 @@ export class MessageReader {
   async #deliver(lease: number, prompt: Prompt["prompt"]): Promise<string | null | undefined> {
     const { core } = this;
     const held = core.held.get(lease);
+    // The next process of the worker will have the job, and read this.
+    if (core.leaving.signal.aborted) return undefined;
     if (held === undefined || held.phase !== "running") return NOT_HERE;
     try {
       if (core.options.prompt !== undefined) return await core.options.prompt(lease, prompt.text);

@@ -253,3 +253,50 @@ Deno.test("an agent is ended when its time is over and no worker ever comes back
   assert.ok(!await exists(`${bench.root}/exit`));
   assert.deepEqual(await standing(bench), []);
 });
+
+Deno.test("work that cannot be brought back is kept where it is, and the report says where", async () => {
+  await using bench = await AgentBench.make();
+  const cas = new Proxy(bench.cas, {
+    get(target, name) {
+      const found = Reflect.get(target, name);
+      if (name === "putStream") {
+        return () => Promise.reject(new SubletError("integrity", "it rots"));
+      }
+      return typeof found === "function" ? found.bind(target) : found;
+    },
+  });
+  const clock = {
+    ...bench.site.clock,
+    sleep: (ms: number) => bench.site.clock.sleep(Math.min(ms, 20)),
+  };
+  const runner = bench.restarted({ cas, clock });
+  const job = await bench.job("echo kept >said", {}, "command");
+  const report = finishedOf(await runner.run(job, new AgentControl()));
+  assert.match(report.process.error ?? "", /kept at .*lease-7 on its worker: it rots/);
+  await runner.cleanup(job, 7);
+  assert.equal(await Deno.readTextFile(`${bench.root}/worktree/said`), "kept\n");
+  await bench.restarted().removeLeft(() => false);
+  assert.ok(await exists(bench.root));
+});
+
+Deno.test("a worker whose own code fails while an agent runs stops it, and keeps what it did", async () => {
+  await using bench = await AgentBench.make();
+  const processes = {
+    ...proxied(bench.site.processes),
+    wait: () => Promise.reject(new Error("a bug")),
+  };
+  const job = await bench.job("echo kept >said; sleep 300", {}, "command");
+  const report = finishedOf(await bench.restarted({ processes }).run(job, new AgentControl()));
+  assert.match(report.process.error ?? "", /kept at .* a bug/);
+  assert.deepEqual(await standing(bench), []);
+  assert.ok(await exists(`${bench.root}/worktree`));
+});
+
+function proxied(processes: AgentBench["site"]["processes"]) {
+  return {
+    start: processes.start.bind(processes),
+    alive: processes.alive.bind(processes),
+    stop: processes.stop.bind(processes),
+    exec: processes.exec.bind(processes),
+  };
+}
