@@ -69,7 +69,14 @@ export async function callS3(
     KEYS,
     { service: "s3", region: "us-east-1", at: Date.now() },
   );
-  const answer = await fetch(url, { method, headers, ...(body === undefined ? {} : { body }) });
+  const init = { method, headers, ...(body === undefined ? {} : { body }) };
+  let answer = await fetch(url, init);
+  // MinIO says that it is ready some time before it is.
+  for (let tries = 0; answer.status === 503 && tries < 100; tries++) {
+    await answer.body?.cancel();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    answer = await fetch(url, init);
+  }
   const bytes = await answer.bytes();
   if (!answer.ok) {
     throw new Error(`${method} ${url}: ${answer.status} ${new TextDecoder().decode(bytes)}`);
