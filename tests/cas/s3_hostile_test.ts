@@ -1,7 +1,7 @@
 /** @module Tests of what the `s3` provider makes of servers and networks that fail, mislead or have moved. */
 
 import assert from "node:assert/strict";
-import { type Cid, cidOf, isCid } from "../../lib/cas/mod.ts";
+import { type Cas, type Cid, cidOf, isCid, openCas, type Tiered } from "../../lib/cas/mod.ts";
 import { objectKey } from "../../lib/cas/objects.ts";
 import { openS3, type S3Options } from "../../lib/cas/s3.ts";
 import { isError, type SubletError } from "../../lib/home/mod.ts";
@@ -350,6 +350,28 @@ Deno.test("a length is told from the start of an object, also by a server that s
   };
   assert.equal(await at.cas.sizeOf(cid), LARGE.length);
   assert.ok(sent < LARGE.length / 2, `${sent} bytes were sent`);
+});
+
+Deno.test("a cache over a bucket is whole again after the bucket lost and damaged objects", async () => {
+  await using home = await TempDir.make();
+  await using fake = new FakeS3();
+  const remote = { provider: "s3", url: "s3://bucket", storage_class: "STANDARD" };
+  const client = () => Promise.reject(new Error("no client of ours is needed"));
+  const context = { home: home.path, tmp: home.path, env: s3Env(fake.url), client };
+  const cas = await openCas({ provider: "cached", remote }, context);
+  await using _cas = cas as unknown as AsyncDisposable;
+  const store = cas as Cas & Tiered;
+  const data = noise(300_000);
+  const cid = await cas.put(data);
+  const [key, bytes] = [...fake.objects][0] as [string, Uint8Array<ArrayBuffer>];
+  assert.equal(key, objectKey(cid));
+  fake.objects.set(key, noise(1000));
+  assert.equal(await store.mend(cid), "mended");
+  assert.deepEqual(fake.objects.get(key), bytes);
+  fake.objects.clear();
+  assert.equal(await store.mend(cid), "mended");
+  assert.deepEqual(fake.objects.get(key), bytes);
+  assert.equal(await Deno.readTextFile(home.join("store/remote.url")), "s3://bucket");
 });
 
 Deno.test("a region that is no region does not become a part of a host's name", async () => {
