@@ -5,8 +5,14 @@ import { startHashPool } from "./hash_pool.ts";
 import type { PartFile } from "./part_file.ts";
 import { BLOCK_HEADER, BLOCK_MAX } from "./zstd_frame.ts";
 
-/** Blocks of a batch: half a MiB. */
+/** Blocks of a batch: half a MiB, or an eighth when many parts are on their way, so that they need little memory. */
 const BLOCKS = 4;
+const MANY = 16;
+const BLOCKS_OF_MANY = 1;
+
+/** Parts on their way. */
+let writers = 0;
+
 /** A blob of this size is worth threads that hash. */
 const THREADS_FROM = 32 * 1024 * 1024;
 
@@ -14,16 +20,18 @@ const STRIDE = BLOCK_HEADER + BLOCK_MAX;
 
 /** Blocks of content, each behind a gap, as they are in the file. */
 class Batch {
-  readonly bytes = new Uint8Array(new SharedArrayBuffer(BLOCKS * STRIDE));
+  readonly bytes: Uint8Array;
   /** Bytes of content. */
   used = 0;
 
-  constructor(public first: number) {}
+  constructor(readonly blocks: number, public first: number) {
+    this.bytes = new Uint8Array(new SharedArrayBuffer(blocks * STRIDE));
+  }
 
   /** How many of `source` found room. */
   fill(source: Uint8Array): number {
     let at = 0;
-    while (at < source.length && this.used < BLOCKS * BLOCK_MAX) {
+    while (at < source.length && this.used < this.blocks * BLOCK_MAX) {
       const inBlock = this.used % BLOCK_MAX;
       const take = Math.min(source.length - at, BLOCK_MAX - inBlock);
       const from = Math.floor(this.used / BLOCK_MAX) * STRIDE + BLOCK_HEADER + inBlock;
@@ -39,6 +47,7 @@ class Batch {
 export class PartWriter implements AsyncDisposable {
   readonly #target: PartFile;
   readonly #file: Deno.FsFile;
+  readonly #blocks: number;
   #current: Batch;
   #spare: Batch | null = null;
   #busy: Promise<void> = Promise.resolve();
@@ -46,7 +55,8 @@ export class PartWriter implements AsyncDisposable {
   private constructor(target: PartFile, file: Deno.FsFile, first: number) {
     this.#target = target;
     this.#file = file;
-    this.#current = new Batch(first);
+    this.#blocks = ++writers > MANY ? BLOCKS_OF_MANY : BLOCKS;
+    this.#current = new Batch(this.#blocks, first);
   }
 
   /** A writer from block `first` on. */
@@ -77,8 +87,8 @@ export class PartWriter implements AsyncDisposable {
   async #turn(): Promise<void> {
     await this.#busy;
     const full = this.#current;
-    const next = this.#spare ?? new Batch(0);
-    next.first = full.first + BLOCKS;
+    const next = this.#spare ?? new Batch(this.#blocks, 0);
+    next.first = full.first + this.#blocks;
     next.used = 0;
     this.#current = next;
     this.#spare = full;
@@ -95,10 +105,10 @@ export class PartWriter implements AsyncDisposable {
       return block < target.blocks && !target.has(block) &&
         batch.used >= i * BLOCK_MAX + target.sizeOf(block);
     };
-    for (let i = 0; i < BLOCKS; i++) {
+    for (let i = 0; i < this.#blocks; i++) {
       if (!isNew(i)) continue;
       let end = i + 1;
-      while (end < BLOCKS && isNew(end)) end++;
+      while (end < this.#blocks && isNew(end)) end++;
       await this.#storeRun(batch, i, end);
       i = end;
     }
@@ -140,6 +150,7 @@ export class PartWriter implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#busy.catch(() => {});
+    writers--;
     this.#file.close();
   }
 }
