@@ -46,6 +46,9 @@ interface JobDetails extends JobView {
   readonly prompts?: readonly PromptView[];
 }
 
+/** Characters of a task or a prompt that are shown. */
+const MAX_SHOWN = 500;
+
 /** What a cancel came to. */
 const CANCELLED = {
   cancelled: "cancelled",
@@ -155,11 +158,16 @@ function evaluationRows(evaluation: EvaluationView | null): string[][] {
   ];
 }
 
+/** Texts of people can be long; --json has all of them. */
+function cut(text: string): string {
+  return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}…`;
+}
+
 function rowsOfAgent(agent: AgentView | null, prompts: readonly PromptView[]): string[][] {
   if (agent === null) return [];
   const model = agent.model === null ? "" : ` with ${agent.model}`;
   return [
-    ["asked", agent.prompt],
+    ["asked", cut(agent.prompt)],
     ["base", `${agent.base.slice(0, 10)} ${agent.subject}`],
     ["harness", `${agent.harness}${model}, in the role ${agent.role}`],
     ...(agent.resumes === null ? [] : [["goes on", `with the session of agent ${agent.resumes}`]]),
@@ -168,7 +176,7 @@ function rowsOfAgent(agent: AgentView | null, prompts: readonly PromptView[]): s
     ...agentRows(agent),
     ...prompts.map(({ prompt, state, text, actor, error }) => [
       `prompt ${prompt}`,
-      `${state}${error === null ? "" : ` (${error})`}, by ${actor}: ${text}`,
+      `${state}${error === null ? "" : ` (${error})`}, by ${actor}: ${cut(text)}`,
     ]),
   ];
 }

@@ -3,6 +3,7 @@
 import { dirname } from "node:path";
 import { openTable } from "../home_cas.ts";
 import { messageOf, SubletError } from "../../home/mod.ts";
+import { agentTables } from "../../job/mod.ts";
 import type { Output } from "../output.ts";
 import { readSettings } from "./settings.ts";
 
@@ -12,6 +13,7 @@ export async function checkServe(
   output: Pick<Output, "line">,
 ): Promise<void> {
   const settings = await readSettings(listen);
+  agentTables(settings.config, settings.paths.config);
   await openTable(settings.config.cas, settings.paths);
   await checkWritable(settings.paths.root);
   output.line("the server can start");
