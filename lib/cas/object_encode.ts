@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { constants, zstdCompress, zstdCompressSync } from "node:zlib";
 import { FrameScanner, HEADER, parseHeader, rawFrame, writeHeader } from "./zstd_frame.ts";
 
-/** The level that every writer of such stores uses. */
+/** The level of small blobs, and of every other writer of such stores. */
 export const LEVEL = { params: { [constants.ZSTD_c_compressionLevel]: 3 } };
 
 /** Blobs up to this size take one block of 4 KiB on a disk, compressed or not. */

@@ -11,12 +11,20 @@ import type { Transform } from "node:stream";
 import { finished } from "node:stream/promises";
 import { constants, createZstdCompress, createZstdDecompress } from "node:zlib";
 import { messageOf, SubletError } from "../home/mod.ts";
-import { LEVEL, withLength } from "./object_encode.ts";
+import { withLength } from "./object_encode.ts";
 import { concat } from "./streams.ts";
 import { BLOCK_MAX, FrameScanner } from "./zstd_frame.ts";
 
 /** Room for the content of a block, and more than the decoder ever holds back. */
 const BUFFER = 2 * BLOCK_MAX;
+
+/**
+ * For large blobs: level 1, which takes less than half the time of level 3 (that small ones have) for between 6 % fewer and
+ * 11 % more bytes (lines of a log, machine code), with the window of that one, which finds what repeats after a MiB.
+ */
+const LEVEL = {
+  params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_windowLog]: 21 },
+};
 
 /** Largest window that a decoder may need: 128 MiB. */
 export const DECODER = { params: { [constants.ZSTD_d_windowLogMax]: 27 } };
