@@ -1,6 +1,7 @@
 /** @module The tables `[harness.NAME]` and `[mcp.NAME]` of a home's `config.toml`. */
 
-import { parseTable } from "../home/config/mod.ts";
+import type * as z from "zod";
+import { ConfigError, parseTable } from "../home/config/mod.ts";
 import type { AgentTables } from "./agent_request.ts";
 import { harnessTables, mcpTables } from "./harness_config.ts";
 
@@ -9,8 +10,17 @@ export function agentTables(
   config: { readonly harness: unknown; readonly mcp: unknown },
   file: string,
 ): AgentTables {
-  return {
-    harness: parseTable(harnessTables, config.harness, "harness", file),
-    mcp: parseTable(mcpTables, config.mcp, "mcp", file),
+  const problems: string[] = [];
+  const read = <T>(schema: z.ZodType<T>, key: "harness" | "mcp"): T | null => {
+    try {
+      return parseTable(schema, config[key], key, file);
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      problems.push(...error.problems);
+      return null;
+    }
   };
+  const [harness, mcp] = [read(harnessTables, "harness"), read(mcpTables, "mcp")];
+  if (harness === null || mcp === null) throw new ConfigError(problems);
+  return { harness, mcp };
 }

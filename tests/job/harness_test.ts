@@ -103,7 +103,10 @@ Deno.test("the tables of a home's config are judged like a campaign's", () => {
     agentTables({ harness, mcp }, "/home/config.toml");
   assert.deepEqual(read({ x: { executable: "a" } }).harness, { x: { executable: "a" } });
   assert.throws(() => read({ x: { executabel: "a" } }), /harness\.x\.executabel.*config\.toml/);
-  assert.throws(() => read({}, { x: {} }), /mcp\.x.*either a url/);
+  assert.throws(
+    () => read({ x: { executabel: "a" } }, { x: {} }),
+    /harness\.x\.executabel.*\nmcp\.x.*either a url/,
+  );
 });
 
 Deno.test("what does not fit together in a harness is refused by name", () => {
