@@ -83,6 +83,7 @@ class CachedCas implements CachedStore {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#upkeeper?.[Symbol.asyncDispose]();
+    await this.#tiers.local[Symbol.asyncDispose]();
     await this.#tiers.remote[Symbol.asyncDispose]?.();
   }
 

@@ -119,7 +119,12 @@ export class Tiers {
       throw new SubletError("unavailable", `blob ${cid} went away while it was uploaded`);
     }
     const length = body.length === null ? {} : { expectedLength: body.length };
-    await this.remote.putStream(body.stream, { expectedCid: cid, ...length });
+    try {
+      await this.remote.putStream(body.stream, { expectedCid: cid, ...length });
+    } finally {
+      // A remote may have failed before it looked at it, and its file is open. One that was read needs nothing.
+      if (!body.stream.locked) await body.stream.cancel().catch(() => {});
+    }
   }
 }
 

@@ -49,7 +49,8 @@ Deno.test("copies that were not used for so many days are dropped, and come back
 Deno.test("what was used lately stays, however long ago it was stored", async () => {
   await using scratch = await TempDir.make();
   const { local } = tiersIn(scratch.path);
-  const cid = await (await openCache(scratch.path)).put(noise(3000));
+  await using before = await openCache(scratch.path);
+  const cid = await before.put(noise(3000));
   await age(local, cid, 30);
   await using cas = await openCache(scratch.path, { evictAfterDays: 7 });
   await cas.get(cid);
@@ -69,7 +70,7 @@ Deno.test("above its size a cache drops what was used longest ago, and no more",
     cids.push(cid);
   }
   assert.equal((await cas.flush({ evict: true })).evicted, 3);
-  const tier = await openDisk({ path: local, cache: true });
+  await using tier = await openDisk({ path: local, cache: true });
   const here = await Promise.all(cids.map((cid) => tier.has(cid)));
   assert.deepEqual(here, [false, false, false, true, true]);
   for (const cid of cids) assert.equal((await cas.get(cid))?.length, 10_000);
@@ -108,11 +109,12 @@ Deno.test("what is in use is not dropped, until it is no more", async () => {
 Deno.test("nothing is dropped that the remote does not hold: it is uploaded first", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
-  const there = await openDisk({ path: remote });
+  await using there = await openDisk({ path: remote });
   await using cas = await openCache(scratch.path, { localMaxBytes: 0, remote: there });
   const [lost, unshared] = [noise(3000), noise(3000)];
   await there.release(await cas.put(lost));
-  await (await openDisk({ path: local, cache: true })).put(unshared);
+  await using tier = await openDisk({ path: local, cache: true });
+  await tier.put(unshared);
   const flushed = await cas.flush({ evict: true });
   assert.deepEqual([flushed.uploaded, flushed.evicted], [2, 2]);
   for (const data of [lost, unshared]) {
@@ -124,7 +126,8 @@ Deno.test("nothing is dropped that the remote does not hold: it is uploaded firs
 Deno.test("nothing is dropped while the remote does not answer", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
-  const flaky = new Flaky(await openDisk({ path: remote }));
+  await using there = await openDisk({ path: remote });
+  const flaky = new Flaky(there);
   await using cas = await openCache(scratch.path, { localMaxBytes: 0, remote: flaky.cas });
   const cid = await cas.put(noise(3000));
   flaky.down = true;
@@ -135,21 +138,21 @@ Deno.test("nothing is dropped while the remote does not answer", async () => {
 Deno.test("a copy that is damaged before it was shared is named, and not uploaded", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
-  const tier = await openDisk({ path: local, cache: true });
+  await using tier = await openDisk({ path: local, cache: true });
   const [bad, good] = [await tier.put(noise(60_000)), await tier.put(noise(60_000))];
   await damageObject(local, bad, "flipped");
   await using cas = await openCache(scratch.path, { localMaxBytes: 0 });
   const flushed = await cas.flush({ evict: true });
   assert.deepEqual([flushed.uploaded, flushed.evicted, flushed.damaged], [1, 1, [bad]]);
-  const there = await openDisk({ path: remote });
+  await using there = await openDisk({ path: remote });
   assert.deepEqual([await there.has(bad), await there.has(good)], [false, true]);
 });
 
 Deno.test("mending brings a whole copy to the tier that lacks one", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
-  const there = await openDisk({ path: remote });
-  const here = await openDisk({ path: local, cache: true });
+  await using there = await openDisk({ path: remote });
+  await using here = await openDisk({ path: local, cache: true });
   await using cas = await openCache(scratch.path, { remote: there });
   const data = noise(60_000);
   const cid = await cas.put(data);

@@ -38,24 +38,26 @@ function damageIn(...roots: string[]) {
 Deno.test("a cache over a disk store keeps the contract of a store", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
+  await using other = await openCache(scratch.path);
   await using cas = await openCache(scratch.path);
   await checkCas(() => Promise.resolve(cas), {
     scratch: scratch.path,
     damage: damageIn(local, remote),
     leftovers: async () => [...await leftovers(local), ...await leftovers(remote)],
-    again: () => openCache(scratch.path),
+    again: () => Promise.resolve(other),
   });
 });
 
 Deno.test("a cache that keeps nothing here keeps the contract of a store", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
+  await using other = await openCache(scratch.path, { evictAfterDays: 0 });
   await using cas = await openCache(scratch.path, { evictAfterDays: 0 });
   await checkCas(() => Promise.resolve(cas), {
     scratch: scratch.path,
     damage: damageIn(local, remote),
     leftovers: async () => [...await leftovers(local), ...await leftovers(remote)],
-    again: () => openCache(scratch.path, { evictAfterDays: 0 }),
+    again: () => Promise.resolve(other),
   });
   assert.equal((await cas.usage()).tiers?.local, 0);
 });
@@ -65,7 +67,8 @@ Deno.test("a cache over a store that is served keeps the contract of a store", a
   const { local, remote } = tiersIn(scratch.path);
   const tmp = scratch.join("spool");
   await Deno.mkdir(tmp);
-  await using served = await serveStore(await openDisk({ path: remote }), tmp);
+  await using there = await openDisk({ path: remote });
+  await using served = await serveStore(there, tmp);
   await using cas = await openCache(scratch.path, { remote: served.cas });
   await checkCas(() => Promise.resolve(cas), {
     scratch: scratch.path,
@@ -90,7 +93,10 @@ Deno.test("a cache says whose it is before its first marker, and marks what the 
 Deno.test("the cache of another remote is refused, and so is a cache as a store", async () => {
   await using scratch = await TempDir.make();
   const { local } = tiersIn(scratch.path);
-  await (await openCache(scratch.path)).put(text("abc"));
+  {
+    await using cas = await openCache(scratch.path);
+    await cas.put(text("abc"));
+  }
   await assert.rejects(openDisk({ path: local }), (error) => isError(error, "config"));
   await Deno.writeTextFile(`${local}/remote.url`, "s3://elsewhere/blobs\n");
   await assert.rejects(openCache(scratch.path), (error) => {
@@ -102,14 +108,15 @@ Deno.test("the cache of another remote is refused, and so is a cache as a store"
 Deno.test("a cache that piloop left is taken over, with what it dropped and what a crash left", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
-  const cid = await (await openDisk({ path: remote })).put(text("evicted by piloop"));
+  await using there = await openDisk({ path: remote });
+  const cid = await there.put(text("evicted by piloop"));
   await Deno.mkdir(`${local}/blake3/${objectName(cid)}`, { recursive: true });
   await Deno.writeTextFile(`${local}/blake3/${objectName(cid)}/remote`, "");
   await Deno.writeTextFile(`${local}/remote.url`, `file://${remote}`);
   const [old, fresh] = [`${local}/.cached-old`, `${local}/.cached-fresh`];
   for (const path of [old, fresh]) await Deno.writeTextFile(path, "a transfer");
   await Deno.utime(old, 1, 1);
-  const flaky = new Flaky(await openDisk({ path: remote }));
+  const flaky = new Flaky(there);
   await using cas = await openCache(scratch.path, { remote: flaky.cas });
   assert.deepEqual([await exists(old), await exists(fresh)], [false, true]);
   assert.equal(await cas.has(cid), true);
@@ -128,7 +135,7 @@ Deno.test("a cache that piloop left is taken over, with what it dropped and what
 Deno.test("what another machine put is found, and marked", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
-  const there = await openDisk({ path: remote });
+  await using there = await openDisk({ path: remote });
   await using cas = await openCache(scratch.path);
   const [first, second] = [await there.put(text("one")), await there.put(text("two"))];
   assert.equal(await cas.has(first), true);
@@ -140,7 +147,7 @@ Deno.test("a marker that lies is dropped by the first get, and the next put stor
   for (const data of [noise(500), noise(500_000)]) {
     await using scratch = await TempDir.make();
     const { local, remote } = tiersIn(scratch.path);
-    const there = await openDisk({ path: remote });
+    await using there = await openDisk({ path: remote });
     await using cas = await openCache(scratch.path, { remote: there });
     const cid = await cas.put(data);
     for (const store of [there, await openDisk({ path: local, cache: true })]) {
@@ -172,7 +179,7 @@ Deno.test("a marker of a blob that is damaged on the remote is dropped, too", as
 
 Deno.test("a put stores on the remote what a marker wrongly says is there", async () => {
   await using scratch = await TempDir.make();
-  const there = await openDisk({ path: tiersIn(scratch.path).remote });
+  await using there = await openDisk({ path: tiersIn(scratch.path).remote });
   await using cas = await openCache(scratch.path, { remote: there });
   const cid = await cas.put(text("lost there"));
   await there.release(cid);
@@ -194,7 +201,7 @@ Deno.test("a damaged local copy is read from the remote, and mended", async () =
   await using scratch = await TempDir.make();
   const { local } = tiersIn(scratch.path);
   await using cas = await openCache(scratch.path);
-  const tier = await openDisk({ path: local, cache: true });
+  await using tier = await openDisk({ path: local, cache: true });
   const whole = async (cid: Cid) => {
     const body = await cas.getStream(cid);
     return body === null ? null : await new Response(body.stream as ReadableStream).bytes();
@@ -221,7 +228,7 @@ Deno.test("a damaged local copy is read from the remote, and mended", async () =
 
 Deno.test("fifty gets of one blob at once fetch it once", async () => {
   await using scratch = await TempDir.make();
-  const there = await openDisk({ path: tiersIn(scratch.path).remote });
+  await using there = await openDisk({ path: tiersIn(scratch.path).remote });
   const flaky = new Flaky(there);
   await using cas = await openCache(scratch.path, { remote: flaky.cas });
   for (const data of [noise(1000), noise(700_000)]) {
@@ -242,7 +249,7 @@ Deno.test("fifty gets of one blob at once fetch it once", async () => {
 Deno.test("while the remote is down, what is here is served, and a put says what to do", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
-  const there = await openDisk({ path: remote });
+  await using there = await openDisk({ path: remote });
   const flaky = new Flaky(there);
   await using cas = await openCache(scratch.path, { remote: flaky.cas });
   const data = noise(300_000);
@@ -274,7 +281,7 @@ Deno.test("while the remote is down, what is here is served, and a put says what
 Deno.test("a fetch that breaks off keeps nothing here, and the next one gets the blob", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
-  const there = await openDisk({ path: remote });
+  await using there = await openDisk({ path: remote });
   const data = noise(500_000);
   const cid = await there.put(data);
   let broken = true;
@@ -304,7 +311,7 @@ Deno.test("a fetch that breaks off keeps nothing here, and the next one gets the
 Deno.test("a cache whose directory cannot be written passes blobs on", async () => {
   await using scratch = await TempDir.make();
   const { local, remote } = tiersIn(scratch.path);
-  const there = await openDisk({ path: remote });
+  await using there = await openDisk({ path: remote });
   await using cas = await openCache(scratch.path);
   const [small, large] = [noise(400), noise(400_000)];
   const cids = [await there.put(small), await there.put(large)];
@@ -324,7 +331,7 @@ Deno.test("a cache whose directory cannot be written passes blobs on", async () 
 
 Deno.test("a put that is cancelled while it is uploaded says so, and the upload goes on", async () => {
   await using scratch = await TempDir.make();
-  const there = await openDisk({ path: tiersIn(scratch.path).remote });
+  await using there = await openDisk({ path: tiersIn(scratch.path).remote });
   const started = Promise.withResolvers<void>();
   const go = Promise.withResolvers<void>();
   const slow: Cas = {

@@ -70,7 +70,7 @@ const SUBJECTS: Subject[] = [
     ],
     async look(root) {
       const { local, remote } = tiersIn(root);
-      await openDisk({ path: local, cache: true, sweepAfterMs: -1000 });
+      await using _swept = await openDisk({ path: local, cache: true, sweepAfterMs: -1000 });
       // What was acknowledged is on the remote.
       return await openDisk({ path: remote, sweepAfterMs: -1000 });
     },
@@ -175,7 +175,8 @@ async function prepare(subject: Subject, root: string): Promise<void> {
   for (const data of [...KEPT, ...HURT, DROPPED]) await store.put(data);
   for (const data of HURT) await subject.damage(root, cidOf(data));
   if (subject.name === "cached") {
-    await (await openDisk({ path: tiersIn(root).remote })).put(ELSEWHERE);
+    await using there = await openDisk({ path: tiersIn(root).remote });
+    await there.put(ELSEWHERE);
   }
   await store[Symbol.asyncDispose]?.();
 }

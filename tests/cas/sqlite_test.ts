@@ -1,8 +1,9 @@
 /** @module Tests of the sqlite provider. */
 
 import assert from "node:assert/strict";
-import { checkCas, cidOf, objectName, openSqliteCas } from "../../lib/cas/mod.ts";
+import { checkCas, cidOf, objectName, openHttpCas, openSqliteCas } from "../../lib/cas/mod.ts";
 import { isError } from "../../lib/home/mod.ts";
+import { openHttpClient } from "../../lib/net/mod.ts";
 import { TempDir } from "../kit/mod.ts";
 import { damageRows, onFile, unfinished } from "./sqlite_kit.ts";
 
@@ -15,18 +16,41 @@ const noise = (length: number) => {
   return bytes;
 };
 
+/** The store in `root`, as another process has it. */
+async function inOtherProcess(root: string) {
+  const tmp = `${root}/spool`;
+  await Deno.mkdir(tmp);
+  const script = new URL("./serving_process.ts", import.meta.url).pathname;
+  const process = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", script, "sqlite", root, tmp],
+    stdout: "piped",
+  }).spawn();
+  const reader = process.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  const url = (await reader.read()).value?.trim() ?? "";
+  await reader.cancel();
+  const cas = openHttpCas(openHttpClient({ server: url }), { tmp, ownsClient: true });
+  return {
+    cas,
+    async [Symbol.asyncDispose]() {
+      await cas[Symbol.asyncDispose]();
+      process.kill("SIGKILL");
+      await process.status;
+    },
+  };
+}
+
 Deno.test("the sqlite store keeps the contract of a store", async () => {
   await using scratch = await TempDir.make();
   const path = scratch.join("store.sqlite");
-  await using other = await openSqliteCas({ path });
   await using cas = await openSqliteCas({ path });
   const files = scratch.join("files");
   await Deno.mkdir(files);
+  await using other = await inOtherProcess(scratch.path);
   await checkCas(() => Promise.resolve(cas), {
     scratch: files,
     damage: (cid, how) => damageRows(path, cid, how),
     leftovers: () => unfinished(path),
-    again: () => Promise.resolve(other),
+    again: () => Promise.resolve(other.cas),
   });
   assert.deepEqual(await unfinished(path), []);
 });

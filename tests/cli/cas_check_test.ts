@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { type Cas, type Cid, openDisk, storeTree } from "../../lib/cas/mod.ts";
+import { type Cid, openDisk, storeTree } from "../../lib/cas/mod.ts";
 import { findNeeds } from "../../lib/cli/cas_needs.ts";
 import { selfCommand } from "../../lib/cli/self.ts";
 import { openSqlite } from "../../lib/store/mod.ts";
@@ -58,7 +58,7 @@ async function makeDatabase(path: string, job: Cid, files: Record<string, Cid>):
 
 Deno.test("damaged and missing blobs are named, with what needs them", async () => {
   await using home = await TempDir.make();
-  const cas: Cas = await openDisk({ path: home.join("store") });
+  await using cas = await openDisk({ path: home.join("store") });
   const [log, unneeded] = [await cas.put(text("a log")), await cas.put(text("nobody's"))];
   const input = await cas.put(text("input"));
   const job = await cas.put(text(JSON.stringify({ run: "python", inputs: { data: input } })));
@@ -92,7 +92,7 @@ Deno.test("damaged and missing blobs are named, with what needs them", async () 
 
 Deno.test("what a manifest names is needed by whatever names the manifest", async () => {
   await using home = await TempDir.make();
-  const cas = await openDisk({ path: home.join("store") });
+  await using cas = await openDisk({ path: home.join("store") });
   await Deno.mkdir(home.join("tree/data"), { recursive: true });
   await Deno.writeTextFile(home.join("tree/data/train.csv"), "1,2,3");
   const tree = await storeTree(cas, home.join("tree"));
@@ -162,10 +162,8 @@ Deno.test("a served store keeps its contract, and mends another one", async () =
     for (const { rule, kept } of rules) assert.equal(kept, true, rule);
     assert.equal((await sublet(client.path, check, {})).code, 4, "without a token");
 
-    const [ours, theirs] = [
-      await openDisk({ path: client.join("store") }),
-      await openDisk({ path: home.join("store") }),
-    ];
+    await using ours = await openDisk({ path: client.join("store") });
+    await using theirs = await openDisk({ path: home.join("store") });
     const cid = await ours.put(text("in both"));
     const other = await ours.put(text("only here"));
     await theirs.put(text("in both"));
