@@ -33,6 +33,8 @@ export class Sweep {
   /** Clocks when the alarm was set, to tell how long the server was away since. */
   #set = { monotonic: 0, wall: 0 };
   #upkeepAt: number;
+  /** Whether the server stood still during a look that failed. */
+  #missed = false;
   /** Whether everybody was forgiven since a remote worker was last heard. */
   #forgiven = false;
 
@@ -76,10 +78,8 @@ export class Sweep {
     const { clock, renewMs } = this.#core;
     let next = clock.monotonic() + renewMs;
     try {
-      if (this.#wasAway(due)) await this.#forgive("absent");
-      else await this.#judge();
-      await this.#upkeep();
-      next = Math.min(next, this.#nextDue());
+      await this.#look(due);
+      next = Math.min(clock.monotonic() + renewMs, this.#nextDue());
     } catch (error) {
       this.#core.log.event("lease.sweep_failed", { error: messageOf(error) });
       next = clock.monotonic() + RETRY_MS;
@@ -88,8 +88,27 @@ export class Sweep {
     if (this.#core.state === "open") this.#arm(Math.max(next, clock.monotonic() + LEAST_MS));
   }
 
+  /** Look until one look was over in time: what comes while the server stands still in one is no silence either. */
+  async #look(planned: number): Promise<void> {
+    const { clock } = this.#core;
+    let due = planned;
+    do {
+      const began = { monotonic: clock.monotonic(), wall: clock.now() };
+      try {
+        if (this.#wasAway(due)) await this.#forgive("absent");
+        else await this.#judge(due);
+        await this.#upkeep();
+      } finally {
+        this.#set = began;
+        due = began.monotonic;
+        this.#missed = this.#wasAway(due);
+      }
+    } while (this.#missed && this.#core.state === "open");
+  }
+
   /** Whether nobody could be heard for longer than the grace period, because the server itself did not run. */
   #wasAway(due: number): boolean {
+    if (this.#missed) return true;
     const { clock, graceMs } = this.#core;
     const now = clock.monotonic();
     const late = now - due;
@@ -101,6 +120,7 @@ export class Sweep {
   /** Give every live lease a full period, and everybody who holds one. */
   async #forgive(event: "absent" | "mass_silence"): Promise<void> {
     const core = this.#core;
+    this.#missed = false;
     const now = core.clock.monotonic();
     for (const lease of core.roster.live.values()) lease.renewed = now;
     for (const member of core.roster.all()) if (member.live.size > 0) member.heard = now;
@@ -110,9 +130,9 @@ export class Sweep {
     await core.db.write((tx) => record(tx, core.wall(), { event, fields: { leases } }));
   }
 
-  async #judge(): Promise<void> {
+  async #judge(planned: number): Promise<void> {
     const core = this.#core;
-    const now = core.clock.monotonic();
+    let now = core.clock.monotonic();
     const silent: Member[] = [];
     for (const member of core.roster.all()) {
       if (member.live.size > 0 && !member.unreachable && now - member.heard >= core.graceMs) {
@@ -120,6 +140,8 @@ export class Sweep {
       }
     }
     for (const member of silent) await this.#markUnreachable(member);
+    if (this.#wasAway(planned)) return await this.#forgive("absent");
+    now = core.clock.monotonic();
     const due: LiveLease[] = [];
     for (const lease of core.roster.live.values()) {
       if (now - lease.renewed >= core.tolerationMs) due.push(lease);

@@ -20,8 +20,11 @@ type Prompt = Extract<Message, { kind: "prompt" }>;
  */
 export class MessageReader {
   #after = 0;
-  /** Outcomes of prompts past the cursor, by id: null for delivered. */
-  readonly #outcomes = new Map<number, string | null>();
+  /**
+   * Outcomes of prompts past the cursor, by id: null for delivered. A server whose database was restored may give an id
+   * to another prompt, so each has what it is the outcome of.
+   */
+  readonly #outcomes = new Map<number, { readonly of: string; readonly said: string | null }>();
   readonly #unanswered = new Set<number>();
 
   constructor(private readonly core: WorkerCore) {}
@@ -99,15 +102,13 @@ export class MessageReader {
   /** Deliver a prompt once, and say what became of it until the server knows. */
   async #prompt({ id, lease, prompt }: Prompt): Promise<void> {
     const { core } = this;
-    let outcome = this.#outcomes.get(id);
+    const of = JSON.stringify([lease, prompt]);
+    const known = this.#outcomes.get(id);
     this.#unanswered.add(id);
-    if (outcome === undefined) {
-      outcome = await this.#deliver(lease, prompt);
-      // Nobody knows yet what job it is for: it is read again.
-      if (outcome === undefined) return;
-      this.#outcomes.set(id, outcome);
-    }
-    const said = outcome;
+    const said = known?.of === of ? known.said : await this.#deliver(lease, prompt);
+    // Nobody knows yet what job it is for: it is read again.
+    if (said === undefined) return;
+    this.#outcomes.set(id, { of, said });
     try {
       await core.call(
         "queued",

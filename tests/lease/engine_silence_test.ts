@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { retryDelay } from "../../lib/lease/ending.ts";
-import { FakeKind, type FakeWorker, Rig } from "./engine_kit.ts";
+import { FakeKind, type FakeWorker, Rig, settle } from "./engine_kit.ts";
 
 /** A rig whose worker `w` holds a lease, beside one more worker that is heard throughout. */
 async function held(rig: Rig): Promise<{ worker: FakeWorker; lease: number; job: number }> {
@@ -181,6 +181,30 @@ Deno.test("a server that was stopped for longer than the grace expires nobody, a
   assert.equal((await worker.heartbeat(lease)).get(lease), "renewed");
   await rig.clock.advance(300_000);
   assert.ok((await rig.engine.showJob(job)).lease > lease, "a silent worker expires all the same");
+});
+
+Deno.test("a server that stands still in the middle of a look expires nobody either", async () => {
+  for (const fails of [false, true]) {
+    await using rig = await Rig.make();
+    const { worker, lease } = await held(rig);
+    let goOn = () => {};
+    const still = new Promise<void>((resolve) => goOn = resolve);
+    const write = rig.db.write.bind(rig.db);
+    rig.db.write = async (body) => {
+      await still;
+      if (fails) throw new Error("the disk is full");
+      return await write(body);
+    };
+    // It looks after the grace period, finds the worker silent, and waits for the database to write that down.
+    await rig.clock.advance(451_000);
+    goOn();
+    await settle();
+    rig.db.write = write;
+    await rig.clock.advance(2_000);
+    assert.equal((await worker.heartbeat(lease)).get(lease), "renewed");
+    await rig.clock.advance(400_000);
+    assert.equal((await worker.heartbeat(lease)).get(lease), "stale");
+  }
 });
 
 Deno.test("a machine that slept, whose monotonic clock stood still, expires nobody", async () => {

@@ -113,6 +113,27 @@ Deno.test("the cursor never passes a prompt whose outcome the server does not kn
   await started.close(bench);
 });
 
+Deno.test("a prompt that has the id of another one, as after a restore of the database, is delivered", async () => {
+  const bench = new Bench();
+  bench.server.queue.push(await bench.grant(1));
+  const texts: string[] = [];
+  const prompt = (_lease: number, text: string) => {
+    texts.push(text);
+    return Promise.resolve(null);
+  };
+  const started = await bench.start({ prompt });
+  bench.server.on["queued"] = () => Promise.reject(new SubletError("unreachable", "nobody"));
+  bench.server.post({ kind: "prompt", id: 5, lease: 1, prompt: { id: 1, text: "before" } });
+  await bench.clock.advance(1_000);
+  bench.server.mail.length = 0;
+  bench.server.on = {};
+  bench.server.post({ kind: "prompt", id: 5, lease: 1, prompt: { id: 2, text: "after" } });
+  await bench.clock.advance(30_000);
+  assert.deepEqual(texts, ["before", "after"]);
+  assert.equal(bench.server.of("queued").at(-1)?.["error"], null);
+  await started.close(bench);
+});
+
 Deno.test("an unanswered prompt is not read again in a tight loop", async () => {
   const bench = new Bench();
   bench.server.on["queued"] = () => Promise.reject(unreachable());

@@ -30,8 +30,9 @@ export class Watch {
   /** Processes that said that they ended. */
   readonly #left = new Set<string>();
   readonly machineOf = new Map<string, string>();
-  /** When the server last woke after it had been away for longer than the grace period. */
+  /** When the server last woke after it had been away for longer than the grace period, and since when it was. */
   #backAt = -Infinity;
+  #goneAt = -Infinity;
 
   constructor(
     private readonly world: World,
@@ -71,7 +72,9 @@ export class Watch {
   woke(ms: number): void {
     // It notices at its next look, which it planned at most a renew period after the last one.
     const { grace, renew } = this.timing;
-    if (ms > (grace + renew + 1) * 1000 * 1.05) this.#backAt = this.world.now;
+    if (ms <= (grace + renew + 1) * 1000 * 1.05) return;
+    this.#backAt = this.world.now;
+    this.#goneAt = this.world.now - ms;
   }
 
   changed(changes: Changes): void {
@@ -129,7 +132,8 @@ export class Watch {
         `lease ${lease} expired ${(now - renewed) / 1000} s after it was renewed`,
       );
     }
-    if (now - this.#backAt < least) {
+    // What was overdue before is no matter of the server's absence.
+    if (now - this.#backAt < least && this.#goneAt - renewed < least) {
       this.world.broken(
         "a server that was away forgives",
         `lease ${lease} expired ${(now - this.#backAt) / 1000} s after the server was back`,
