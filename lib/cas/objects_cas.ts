@@ -44,8 +44,9 @@ const UNASKED = 64 * 1024;
 /** Questions at once. */
 const WIDTH = 32;
 
-/** Puts that talk to the bucket at once. */
+/** Puts that talk to the bucket at once: from memory, and from files, of which each may send several parts. */
 const WRITERS = 32;
+const FILE_WRITERS = 8;
 
 /** A store over a bucket. */
 export type ObjectsStore = Cas & Upkeep & Ranged & Sized & Evictable & AsyncDisposable;
@@ -62,6 +63,7 @@ class ObjectsCas implements ObjectsStore {
   readonly #uploads: ObjectsOptions["uploads"];
   readonly #whole = new WholeObjects();
   readonly #writers = new Slots(WRITERS);
+  readonly #fileWriters = new Slots(FILE_WRITERS);
   readonly #reads: ReadContext;
 
   constructor(bucket: Bucket, { uploads, clock }: ObjectsOptions) {
@@ -122,7 +124,8 @@ class ObjectsCas implements ObjectsStore {
 
   /** Make `frame` the object of `cid`, a blob of `length` bytes, unless an undamaged one is there. */
   async #store(cid: Cid, frame: Frame, length: number, signal?: AbortSignal): Promise<void> {
-    await this.#writers.run(async () => {
+    const writers = frame.bytes === null ? this.#fileWriters : this.#writers;
+    await writers.run(async () => {
       try {
         const tag = await this.#write(cid, frame, signal);
         if (tag !== null) this.#whole.add(objectName(cid), tag, length);
