@@ -13,6 +13,7 @@ import { addLimits } from "./limits_command.ts";
 import { describe, Output } from "./output.ts";
 import { addPool } from "./pool_command.ts";
 import { addPrompt } from "./prompt_command.ts";
+import { addSecret } from "./secret_command.ts";
 import { addServe } from "./serve_command.ts";
 import { addStatus } from "./status_command.ts";
 import { addStop } from "./stop_command.ts";
@@ -56,6 +57,7 @@ Examples:
       addPool,
       addLimits,
       addToken,
+      addSecret,
       addCas,
       addVersion,
     ]

@@ -1,9 +1,10 @@
 /** @module `sublet token create | list | revoke`. With a server of this home or without one. */
 
 import { type Command, Option } from "@commander-js/extra-typings";
-import { isError, messageOf } from "../home/mod.ts";
+import { messageOf } from "../home/mod.ts";
 import type { Access } from "../net/mod.ts";
-import { ApiClient } from "./api_client.ts";
+import type { ApiClient } from "./api_client.ts";
+import { either } from "./either.ts";
 import { Output } from "./output.ts";
 import { duration } from "./parse.ts";
 
@@ -20,20 +21,6 @@ const ACCESS: readonly Access[] = ["worker", "read", "act", "admin"];
 /** The home's database, whose code is loaded only when no server answers. */
 async function openHome() {
   return await (await import("./home_db.ts")).openHomeDb();
-}
-
-/** Run `viaApi`, or `direct` on the home's database when no server answers. */
-async function either<T>(
-  viaApi: (api: ApiClient) => Promise<T>,
-  direct: () => Promise<T>,
-): Promise<T> {
-  try {
-    using api = await ApiClient.open();
-    return await viaApi(api);
-  } catch (error) {
-    if (!isError(error, "unreachable") || Deno.env.get("SUBLET_SERVER")) throw error;
-    return await direct();
-  }
 }
 
 /** Say that a pool is not there: it may still be to come, so the token is made all the same. */

@@ -38,6 +38,8 @@ export {
   PROMPT_STATES,
 } from "./agent_store.ts";
 export type { AgentPrompt } from "./agent_store_prompts.ts";
+export { AgentSecrets } from "./agent_secrets.ts";
+export { type NamedSecret, SecretBook, type SecretOwner } from "./secret_book.ts";
 export { agentTables } from "./agent_tables.ts";
 export { Agents, type AgentsDeps } from "./agents.ts";
 export { sessionLines } from "./session_text.ts";

@@ -46,8 +46,20 @@ export interface SavedParts {
   append(tx: Tx, job: JobRef, part: SavedPart): Promise<void>;
 }
 
+/** Gives values of secrets to jobs that name them. */
+export interface JobSecrets {
+  /** The kind of jobs that may name secrets. */
+  readonly kind: string;
+  /** The names that the job lists, whoever asks. */
+  names(job: JobRef): Promise<string[]>;
+  /** Their values by name, in the transaction that saw that the lease holds; those that are not set are left out. */
+  values(tx: Tx, job: JobRef, names: readonly string[]): Promise<ReadonlyMap<string, string>>;
+}
+
 /** What the routes need beyond the engine. */
 export interface LeaseRouteOptions {
+  /** Default: no job has any. */
+  readonly secrets?: JobSecrets;
   readonly send: SendVersions;
   /** Default: there is no such call. */
   readonly saved?: SavedParts;
@@ -86,6 +98,7 @@ export class LeaseRoutes {
       ...leaseCalls(engine, options),
       ...repoCalls(engine, options),
       ...savedCalls(engine, options),
+      ...secretCalls(engine, options),
     }));
   }
 
@@ -177,6 +190,29 @@ function leaseCalls(engine: LeaseEngine, { version }: LeaseRouteOptions): Record
   };
 }
 
+/** A worker names its lease and no secret: the job in the store says which, so that no worker gets others. */
+function secretCalls(
+  engine: LeaseEngine,
+  { secrets }: LeaseRouteOptions,
+): Record<string, Handler> {
+  return {
+    secrets: async (call, worker) => {
+      const { lease } = await readRequest(call, requests.secrets);
+      const job = await engine.holding(worker, lease, (_tx, held) => Promise.resolve(held));
+      if (secrets === undefined || job.kind !== secrets.kind) return await noAgent(lease);
+      const names = await secrets.names(job);
+      const values = await engine.holding(
+        worker,
+        lease,
+        (tx, held) => secrets.values(tx, held, names),
+      );
+      return Response.json(Object.fromEntries(values), {
+        headers: { "cache-control": "no-store" },
+      });
+    },
+  };
+}
+
 /** Ours: piloop's server answers 404. */
 function savedCalls(engine: LeaseEngine, { saved }: LeaseRouteOptions): Record<string, Handler> {
   if (saved === undefined) return {};
@@ -206,7 +242,6 @@ function repoCalls(engine: LeaseEngine, { send }: LeaseRouteOptions): Record<str
       );
       return found === null ? none() : Response.json(found);
     },
-    secrets: async (call) => await noAgent((await readRequest(call, requests.secrets)).lease),
     cli: async (call) => await noAgent((await readRequest(call, requests.cli)).lease),
   };
 }

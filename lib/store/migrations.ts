@@ -15,6 +15,7 @@ const FILES: readonly string[] = [
   "0007_evaluation_dedup.sql",
   "0008_agents.sql",
   "0009_lease_faults.sql",
+  "0010_secrets.sql",
 ];
 
 /** One migration: its number counts from 1. */

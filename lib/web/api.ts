@@ -4,7 +4,7 @@ import { Hono, type MiddlewareHandler } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { Cas } from "../cas/mod.ts";
 import { type Clock, type Log, SubletError } from "../home/mod.ts";
-import type { Agents, Evaluations, Streams } from "../job/mod.ts";
+import type { Agents, Evaluations, SecretBook, Streams } from "../job/mod.ts";
 import type { Limits } from "../lease/mod.ts";
 import { type NetEnv, onError, type Tokens } from "../net/mod.ts";
 import { agentRoutes } from "./agent_routes.ts";
@@ -18,6 +18,7 @@ import { mount } from "./mount.ts";
 import { openApi } from "./openapi.ts";
 import { checkPool } from "./requests.ts";
 import { Raw, type Route, route } from "./route.ts";
+import { secretRoutes } from "./secret_routes.ts";
 import { type ServerInfo, statusRoutes } from "./status_routes.ts";
 import { streamRoutes } from "./stream_routes.ts";
 import { tokenRoutes } from "./token_routes.ts";
@@ -30,6 +31,7 @@ export interface ApiDeps {
   readonly evaluations: Evaluations;
   readonly agents: Agents;
   readonly streams: Streams;
+  readonly secrets: SecretBook;
   readonly limits: Limits;
   readonly tokens: Tokens;
   readonly clock: Clock;
@@ -60,8 +62,19 @@ export function createApi(deps: ApiDeps): Hono<NetEnv> {
 
 /** Every route of the API. */
 export function apiRoutes(deps: ApiDeps): Route[] {
-  const { engine, evaluations, agents, streams, limits, cas, server, clock, tokens, closing } =
-    deps;
+  const {
+    engine,
+    evaluations,
+    agents,
+    streams,
+    secrets,
+    limits,
+    cas,
+    server,
+    clock,
+    tokens,
+    closing,
+  } = deps;
   const pools = () => engine.listPools().map(({ pool }) => pool);
   const routes = [
     ...statusRoutes(engine, limits, agents, server, clock),
@@ -79,6 +92,7 @@ export function apiRoutes(deps: ApiDeps): Route[] {
     ...workerRoutes(engine),
     ...limitRoutes(limits),
     ...tokenRoutes(tokens),
+    ...secretRoutes(secrets),
   ];
   routes.push(documentRoute(() => openApi(routes, server.version)));
   return routes;

@@ -7,11 +7,14 @@ import { cidOf } from "../../lib/cas/mod.ts";
 import { nullLog, systemClock, systemIds } from "../../lib/home/mod.ts";
 import { LeaseEngine, Limits, type WireGrant, type WorkerCaller } from "../../lib/lease/mod.ts";
 import { type Access, authenticate, type NetEnv, Tokens } from "../../lib/net/mod.ts";
+import { SecretBook } from "../../lib/job/mod.ts";
+import { LocalSecrets, SealingKey } from "../../lib/secret/mod.ts";
 import { apiRoutes, createApi } from "../../lib/web/mod.ts";
 import type { Route } from "../../lib/web/route.ts";
 import { Kit, sure, TOML } from "../job/campaign_kit.ts";
 
 const encoder = new TextEncoder();
+const KEY = new SealingKey(new Uint8Array(32).fill(7));
 
 const SAMPLE = {
   at: "2026-01-01T00:00:00Z",
@@ -94,6 +97,7 @@ export class ApiKit implements AsyncDisposable {
       evaluations: kit.evaluations,
       agents: kit.agents,
       streams: kit.streams,
+      secrets: new SecretBook(kit.db, new LocalSecrets(KEY, systemClock), nullLog),
       tokens,
       clock: systemClock,
       log: nullLog,

@@ -2,6 +2,7 @@
 
 import { Hono } from "hono";
 import { type Log, systemClock } from "../../home/mod.ts";
+import { SecretBook } from "../../job/mod.ts";
 import { LeaseRoutes } from "../../lease/mod.ts";
 import {
   authenticate,
@@ -18,16 +19,23 @@ import type { Settings } from "./settings.ts";
 /** What answers every request. `urls` are where it listens, filled in once it does; `closing` answers every long-poll. */
 export function serverApp(
   { network }: Settings,
-  { cas, engine, evaluations, agents, streams, limits, tokens }: Parts,
+  parts: Parts,
   urls: readonly string[],
   closing: AbortSignal,
   log: Log,
 ): ServeOptions["fetch"] {
+  const { cas, db, engine, evaluations, agents, streams, secrets, agentSecrets, limits, tokens } =
+    parts;
   const workers = new LeaseRoutes(engine, new Authenticator(tokens, network), {
     version: VERSION,
     log,
     send: (_caller, repo, revisions, have, wait, signal) =>
       evaluations.send(repo, revisions, have, wait, signal),
+    secrets: {
+      kind: agents.kind.kind,
+      names: (job) => agentSecrets.names(job.id),
+      values: (tx, job, names) => agentSecrets.values(tx, job.key, names),
+    },
     saved: {
       check: (part) => streams.check(part),
       append: async (tx, job, part) => {
@@ -46,6 +54,7 @@ export function serverApp(
       evaluations,
       agents,
       streams,
+      secrets: new SecretBook(db, secrets, log),
       limits,
       tokens,
       authenticate: authenticate(tokens, network),

@@ -2,10 +2,18 @@
 
 import type { Cas } from "../../cas/mod.ts";
 import { type Log, systemClock, systemIds } from "../../home/mod.ts";
-import { Agents, agentTables, Evaluations, streamOwner, Streams } from "../../job/mod.ts";
+import {
+  Agents,
+  AgentSecrets,
+  agentTables,
+  Evaluations,
+  streamOwner,
+  Streams,
+} from "../../job/mod.ts";
 import { systemProcesses } from "../../lease/machine/mod.ts";
 import { LeaseEngine, Limits, type Pool } from "../../lease/mod.ts";
 import { Tokens } from "../../net/mod.ts";
+import { openSecrets, type Secrets } from "../../secret/mod.ts";
 import { type Db, openSqlite } from "../../store/mod.ts";
 import { GitVcs } from "../../vcs/mod.ts";
 import { openTable } from "../home_cas.ts";
@@ -20,6 +28,8 @@ export interface Parts extends AsyncDisposable {
   readonly evaluations: Evaluations;
   readonly agents: Agents;
   readonly streams: Streams;
+  readonly secrets: Secrets;
+  readonly agentSecrets: AgentSecrets;
   readonly limits: Limits;
 }
 
@@ -33,6 +43,7 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
   const vcs = new GitVcs({ processes: systemProcesses({ log }), clock, ids, log });
   const evaluations = new Evaluations({ db, cas, vcs, clock, log });
   const streams = new Streams({ db, cas, clock, log, owner: streamOwner });
+  const secrets = await openSecrets(config.secrets, { home: paths.root, clock });
   const tables = agentTables(config, paths.config);
   const agents = new Agents({ db, cas, vcs, clock, ids, log, home: paths.root, tables, streams });
   const { executor } = config;
@@ -71,6 +82,8 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
     evaluations,
     agents,
     streams,
+    secrets,
+    agentSecrets: new AgentSecrets(db, cas, secrets),
     limits,
     [Symbol.asyncDispose]: async () => {
       await engine.close();

@@ -16,6 +16,7 @@ import {
   type SessionFiles,
   type Site,
 } from "../../job/mod.ts";
+import { redaction } from "../../secret/mod.ts";
 import { GitVcs } from "../../vcs/mod.ts";
 import type { HttpClient } from "../../net/mod.ts";
 import type { Registration } from "../client.ts";
@@ -56,7 +57,18 @@ export async function composeWorker(parts: WorkerParts): Promise<LeaseWorker> {
   const ids = systemIds;
   const client = new HttpLeaseClient(http);
   const send = sendOver(client, clock, ids);
-  const site: Site = { home, worker: parts.key, cas, processes, sessions, clock, ids, log, send };
+  const site: Site = {
+    home,
+    worker: parts.key,
+    cas,
+    processes,
+    sessions,
+    redaction,
+    clock,
+    ids,
+    log,
+    send,
+  };
   const shared = { vcs: { git: new GitVcs(site) }, inputs: new Inputs(site) };
   const evaluations = new EvaluationRunner(site, shared);
   const agents = new AgentRunner(site, shared);
