@@ -4,30 +4,28 @@
  */
 
 import type { Cas } from "../cas/mod.ts";
-import { type Clock, isError, messageOf, SubletError } from "../home/mod.ts";
-import type { Branch, Captured, CaptureOptions, Sent, Version } from "./contract.ts";
+import { isError, messageOf, SubletError } from "../home/mod.ts";
 import { readCommits } from "./commits.ts";
+import type { Branch, Captured, CaptureOptions, Sent, Version } from "./contract.ts";
 import { Gatherer, type GatherLimits } from "./gather.ts";
 import type { Git } from "./git_call.ts";
 import { indexEntries } from "./index_file.ts";
-import { isContentFault, type JailOptions, makeJail, tameObjects } from "./jail.ts";
-import {
-  type JobHead,
-  type JobRepository,
-  type JobWorktree,
-  readHead,
-  readProgress,
-  readTips,
-  readWorktrees,
-  type Tip,
-} from "./job_refs.ts";
-import { formatOf } from "./names.ts";
-import type { Origin, OwnCheckout } from "./own.ts";
+import { isContentFault, type JailOptions, makeJail } from "./jail.ts";
+import type { Tip } from "./job_refs.ts";
+import type { OwnCheckout } from "./own.ts";
 import { onPlace, type Place } from "./place.ts";
 import { rawPath } from "./raw_path.ts";
 import { somethingAt } from "./remove_tree.ts";
 import { sendBundle } from "./send.ts";
-import { differenceOf, isIgnored } from "./work_files.ts";
+import {
+  beyond,
+  type CaptureParts,
+  commitsOf,
+  type LeftCheckout,
+  type Standing,
+  standingOf,
+} from "./standing.ts";
+import { ignoredPaths } from "./work_files.ts";
 import { writeCommit } from "./write_commit.ts";
 
 const GIB = 1024 ** 3;
@@ -39,121 +37,6 @@ const MESSAGE = `Save work that was left uncommitted
 The job ended with these changes in its checkout.
 
 Sublet-Recovered: agent`;
-
-/** A checkout that a job has left. */
-export interface LeftCheckout {
-  readonly path: string;
-  readonly base: string;
-  /** Its repository. */
-  readonly job: JobRepository;
-  /** Our record of it, when its repository is its own. */
-  readonly own: OwnCheckout | null;
-  /** What our record of it was made of. */
-  readonly origin: Origin | null;
-}
-
-/** What capturing works with. */
-export interface CaptureParts {
-  readonly git: Git;
-  /** The replica, or the repo of record. */
-  readonly place: Place;
-  readonly clock: Clock;
-  /** A fresh path beneath the place, for a directory of ours that is removed afterwards. */
-  readonly scratch: string;
-}
-
-/** Where the job's repository stands, as far as it is true. */
-interface Standing {
-  readonly head: JobHead;
-  /** Commits with names, all here, but for the head. */
-  readonly tips: readonly Tip[];
-  readonly borrowed: readonly string[];
-  /** Linked worktrees beside the checkout, or in it. */
-  readonly worktrees: readonly JobWorktree[];
-  /** Null: the checkout's files cannot be looked at. */
-  readonly workTree: string | null;
-  readonly notes: readonly string[];
-}
-
-/** Read where the job's repository stands. */
-async function standingOf(parts: CaptureParts, left: LeftCheckout): Promise<Standing> {
-  const { place } = parts;
-  const notes: string[] = [];
-  const objects = `${place.commonDir}/objects`;
-  const own = left.own === null ? null : await tameObjects(left.own.gitDir, objects);
-  if (left.own !== null && own === null) {
-    notes.push("the objects of the job's repository are gone: what it committed is not there");
-  }
-  const head = await readHead(left.job);
-  notes.push(...readProgress(left.job));
-  const tips = left.own === null ? [] : await readTips(left.job);
-  const beside = left.path.slice(0, left.path.lastIndexOf("/"));
-  const worktrees = left.own === null ? [] : await readWorktrees(left.job, beside);
-  return {
-    head,
-    tips,
-    worktrees,
-    borrowed: own === null ? [objects] : [own, objects],
-    workTree: await workTreeOf(left, notes),
-    notes,
-  };
-}
-
-/** The checkout's directory, when it is the one that was made. */
-async function workTreeOf({ path, origin }: LeftCheckout, notes: string[]): Promise<string | null> {
-  const info = await Deno.lstat(path).catch((error) => {
-    if (error instanceof Deno.errors.NotFound) return null;
-    if (error instanceof Deno.errors.NotADirectory) return null;
-    throw error;
-  });
-  if (info === null) notes.push("the checkout's directory is gone");
-  else if (!info.isDirectory) {
-    notes.push("the checkout is no directory any more: it is not followed");
-  } else {
-    if (origin === null || await Deno.realPath(path) === origin.real) return path;
-    notes.push("the checkout's path leads elsewhere now: it is not followed");
-  }
-  return null;
-}
-
-/** Those of `revisions` that are commits which `jail` can read, by what is written; tags are followed. */
-async function commitsOf(
-  git: Git,
-  jail: Place,
-  revisions: readonly string[],
-): Promise<Map<string, string>> {
-  const asked = [...new Set(revisions)].filter((id) => formatOf(id) === jail.format);
-  if (asked.length === 0) return new Map();
-  const { stdout } = await onPlace(git, jail, {
-    args: ["cat-file", "--batch-check=%(objectname) %(objecttype)"],
-    stdin: asked.map((id) => `${id}^{commit}\n`).join(""),
-  });
-  const found = new Map<string, string>();
-  for (const [at, line] of new TextDecoder().decode(stdout).split("\n").entries()) {
-    const [, id] = /^([0-9a-f]+) commit$/.exec(line) ?? [];
-    const from = asked[at];
-    if (id !== undefined && from !== undefined) found.set(from, id);
-  }
-  return found;
-}
-
-/** Those of `tips` that `known` does not lead to. */
-async function beyond(
-  git: Git,
-  jail: Place,
-  tips: readonly Tip[],
-  known: readonly string[],
-): Promise<Tip[]> {
-  const asked = tips.filter(({ revision }) => !known.includes(revision));
-  if (asked.length === 0) return [];
-  const lines = [...asked.map(({ revision }) => revision), ...known.map((id) => `^${id}`)];
-  const { stdout } = await onPlace(git, jail, {
-    args: ["rev-list", "--stdin"],
-    stdin: lines.map((line) => `${line}\n`).join(""),
-  });
-  const left = new Set(new TextDecoder().decode(stdout).split("\n"));
-  return asked.filter(({ revision }) => left.has(revision));
-}
 
 /** Submodules that the index of the checkout as it was made holds. */
 async function submodulesOf(own: OwnCheckout | null, place: Place): Promise<Set<string>> {
@@ -272,7 +155,7 @@ class Capture {
     const { git, place } = this.parts;
     const { own, base } = this.left;
     const index = way.fromIndex && own !== null ? `${own.root}/index` : null;
-    const jail = await this.jail(way.borrowed, { index, excludesOf: this.left.job.commonDir });
+    const jail = await this.jail(way.borrowed, { index, excludesOf: this.standing.excludesOf });
     const limits: GatherLimits = {
       maxFileBytes: this.options.maxFileBytes ?? GIB,
       maxBytes: this.options.maxBytes ?? 8 * GIB,
@@ -309,7 +192,7 @@ class Capture {
     const { git, place, clock } = this.parts;
     const { workTree } = this.standing;
     if (workTree === null) return null;
-    const ignored = new Set((this.options.ignore ?? []).map((path) => rawPath(trimmed(path))));
+    const ignored = ignoredPaths(this.options.ignore ?? []);
     if (way.parent !== null) await this.#start(jail, way.parent);
     const submodules = await submodulesOf(this.left.own, place);
     const tree = await gatherer.tree(workTree, ignored, submodules);
@@ -406,8 +289,6 @@ function first(tip: Branch, at: number, tips: readonly Branch[]): boolean {
   return tips.findIndex(({ revision }) => revision === tip.revision) === at;
 }
 
-const trimmed = (path: string) => path.replace(/^\.\//, "").replace(/\/+$/, "");
-
 async function treeOf(git: Git, jail: Place, revision: string): Promise<string> {
   const [commit] = await readCommits(git, jail, [revision]);
   if (commit === undefined) throw new SubletError("not_found", `commit ${revision} is not there`);
@@ -423,38 +304,4 @@ export async function captureCheckout(
 ): Promise<Captured> {
   const standing = await standingOf(parts, left);
   return await new Capture(parts, left, standing, options).run(cas);
-}
-
-/** Whether `left` is no longer as it was made. */
-export async function checkoutChanged(
-  parts: CaptureParts,
-  left: LeftCheckout,
-  ignore: readonly string[],
-): Promise<boolean> {
-  const { git, place, scratch } = parts;
-  const { head, tips, borrowed, workTree } = await standingOf(parts, left);
-  if (head.revision !== left.base || workTree === null) return true;
-  const index = left.own === null ? null : `${left.own.root}/index`;
-  const jail = await makeJail(place, `${scratch}/changed`, {
-    borrowed,
-    index,
-    excludesOf: left.job.commonDir,
-  });
-  const others = tips.filter(({ revision }) => revision !== left.base);
-  const known = await commitsOf(git, jail, others.map(({ revision }) => revision));
-  const commits = [...known.values()].map((revision) => ({ name: "", revision }));
-  if ((await beyond(git, jail, commits, [left.base])).length > 0) return true;
-  if (left.origin?.base !== left.base) {
-    await onPlace(git, jail, { args: ["read-tree", "-i", "-m", left.base] });
-  }
-  // What was written to again and holds the same is no change.
-  await onPlace(git, jail, {
-    workTree,
-    cwd: workTree,
-    args: ["update-index", "-q", "--refresh"],
-    answers: [0, 1],
-  });
-  const ignored = new Set(ignore.map((path) => rawPath(trimmed(path))));
-  const { removed, changed, nested } = await differenceOf(git, jail, workTree);
-  return [...removed, ...changed, ...nested].some((path) => !isIgnored(path, ignored));
 }

@@ -4,25 +4,24 @@
  * job's is written to.
  */
 
-import { isError, lstatBeneath, openBeneath, type SubletError } from "../home/mod.ts";
+import { isError, isHostFault, lstatBeneath, openBeneath, type SubletError } from "../home/mod.ts";
 import { GitFailure } from "./git_call.ts";
 import { ageIndex, layOut, plainConfig } from "./own.ts";
 import type { Place } from "./place.ts";
+import { unlockDirectories } from "./remove_tree.ts";
 
 /** What a job may have written to speed up or bend how its objects are read is left unread. */
 const CONFIG =
   "\texcludesFile = /dev/null\n\tcommitGraph = false\n\tmultiPackIndex = false\n\tlogAllRefUpdates = false\n";
 const MAX_EXCLUDE_BYTES = 1024 * 1024;
 
-/** Faults of the machine, which trying another way does not mend. */
-const HOST_FAULT =
-  /No space left|Disk quota|Read-only file system|Too many open files|Cannot allocate memory|Out of memory|Input\/output error/i;
-
-/** Whether `error` is git's, about what it was given to read, rather than a fault of this machine. */
+/**
+ * Whether `error` is git's, about what it was given to read: trying another way may do. A fault of this machine, and a
+ * git that was killed, are not.
+ */
 export function isContentFault(error: unknown): error is SubletError {
-  if (error instanceof GitFailure) {
-    return error.exitCode <= 128 && !HOST_FAULT.test(error.stderr);
-  }
+  if (isHostFault(error)) return false;
+  if (error instanceof GitFailure) return error.exitCode <= 128;
   return isError(error, "not_found");
 }
 
@@ -72,22 +71,27 @@ async function copyExcludes(jobDir: string, gitDir: string): Promise<void> {
  * could lead to objects that are none of the job's, are removed. Null: there are none to borrow.
  */
 export async function tameObjects(gitDir: string, borrowed: string): Promise<string | null> {
-  const at = (name: string) => lstatBeneath(gitDir, name);
   try {
-    if (at("objects")?.isDirectory !== true) return null;
-    await dropLinks(`${gitDir}/objects`, 2);
-    if (at("objects/info")?.isDirectory !== true) {
-      if (at("objects/info") !== null) await Deno.remove(`${gitDir}/objects/info`);
-      await Deno.mkdir(`${gitDir}/objects/info`);
-    }
-    const alternates = `${gitDir}/objects/info/alternates`;
-    if (at("objects/info/alternates") !== null) await Deno.remove(alternates, { recursive: true });
-    await Deno.writeTextFile(alternates, `${borrowed}\n`, { createNew: true });
+    return await tame(gitDir, borrowed);
   } catch (error) {
     if (isError(error, "unsafe_path")) return null;
-    if (error instanceof Deno.errors.PermissionDenied) return null;
-    throw error;
+    if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
+    await unlockDirectories(gitDir);
+    return await tame(gitDir, borrowed);
   }
+}
+
+async function tame(gitDir: string, borrowed: string): Promise<string | null> {
+  const at = (name: string) => lstatBeneath(gitDir, name);
+  if (at("objects")?.isDirectory !== true) return null;
+  await dropLinks(`${gitDir}/objects`, 2);
+  if (at("objects/info")?.isDirectory !== true) {
+    if (at("objects/info") !== null) await Deno.remove(`${gitDir}/objects/info`);
+    await Deno.mkdir(`${gitDir}/objects/info`);
+  }
+  const alternates = `${gitDir}/objects/info/alternates`;
+  if (at("objects/info/alternates") !== null) await Deno.remove(alternates, { recursive: true });
+  await Deno.writeTextFile(alternates, `${borrowed}\n`, { createNew: true });
   return `${gitDir}/objects`;
 }
 

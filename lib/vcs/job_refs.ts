@@ -70,7 +70,7 @@ export async function readHead({ gitDir, commonDir }: JobRepository): Promise<Jo
     if (id !== null) return { revision: id, branch };
     const name = /^ref:\s*(refs\/\S.*?)\s*$/.exec(text ?? "")?.[1];
     if (name === undefined) break;
-    branch ??= name.replace(/^refs\/heads\//, "");
+    branch ??= plain(name.replace(/^refs\/heads\//, ""));
     text = await read(commonDir, name);
     if (text === null) {
       return { revision: (await packedRefs(commonDir)).get(name) ?? null, branch };

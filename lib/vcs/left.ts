@@ -1,7 +1,7 @@
 /** @module Finding the repository of a checkout that we made. */
 
 import { SubletError } from "../home/mod.ts";
-import type { LeftCheckout } from "./capture.ts";
+import type { LeftCheckout } from "./standing.ts";
 import { originOf, ownCheckout } from "./own.ts";
 import type { Place } from "./place.ts";
 import { somethingAt } from "./remove_tree.ts";

@@ -3,7 +3,9 @@
  * paths conflict and why (git-merge-tree(1), "output").
  */
 
-import type { Conflict, ConflictKind } from "./contract.ts";
+import { SubletError } from "../home/mod.ts";
+import { readCommits } from "./commits.ts";
+import type { Conflict, ConflictKind, Merged } from "./contract.ts";
 import { damagedStore, type Git } from "./git_call.ts";
 import { onPlace, type Place } from "./place.ts";
 import { writeCommit } from "./write_commit.ts";
@@ -102,7 +104,7 @@ async function beyond(
  * copied or rebased), the newest such state is the base. `merge-tree --merge-base`, which git has since 2.40 alone,
  * would do for that; two commits on one parent do with every git.
  */
-export async function mergeAlike(
+async function mergeAlike(
   git: Git,
   place: Place,
   onto: string,
@@ -124,4 +126,41 @@ export async function mergeAlike(
     writeCommit(git, place, { tree, parents: [base], message: "Side of a merge", at: 0 });
   const sides = await Promise.all([alike(ontoTree), alike(otherTree)]);
   return await mergeTree(git, place, sides[0], sides[1]);
+}
+
+/** Whether `descendant` descends from `ancestor`, or is it. */
+export async function isAncestor(
+  git: Git,
+  place: Place,
+  ancestor: string,
+  descendant: string,
+): Promise<boolean> {
+  const { code } = await onPlace(git, place, {
+    args: ["merge-base", "--is-ancestor", ancestor, descendant],
+    answers: [0, 1],
+  });
+  return code === 0;
+}
+
+/** Save the merge of `other` onto `onto` as a commit. What `onto` has all of already is `onto` itself. */
+export async function mergeVersions(
+  git: Git,
+  place: Place,
+  onto: string,
+  other: string,
+  message: string,
+  at: number,
+): Promise<Merged> {
+  const [ours] = await readCommits(git, place, [onto, other]);
+  if (ours === undefined) throw new SubletError("not_found", `commit ${onto} is not there`);
+  const same: Merged = { kind: "merged", version: ours.version };
+  if (await isAncestor(git, place, other, onto)) return same;
+  const merged = await mergeAlike(git, place, onto, other);
+  if ("conflicts" in merged) return { kind: "conflicts", conflicts: merged.conflicts };
+  const { tree } = merged;
+  if (tree === ours.version.tree) return same;
+  const commit = await writeCommit(git, place, { tree, parents: [onto, other], message, at });
+  const [made] = await readCommits(git, place, [commit]);
+  if (made === undefined) throw new SubletError("failed", `the merge ${commit} is gone again`);
+  return { kind: "merged", version: made.version };
 }

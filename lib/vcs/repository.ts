@@ -2,12 +2,8 @@
 
 import type { Cas, Cid } from "../cas/mod.ts";
 import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
-import {
-  captureCheckout,
-  type CaptureParts,
-  checkoutChanged,
-  type LeftCheckout,
-} from "./capture.ts";
+import { captureCheckout } from "./capture.ts";
+import { checkoutChanged } from "./changed.ts";
 import { presentCommits, readCommits, readHistory, readTips, readVersion } from "./commits.ts";
 import type {
   Ask,
@@ -24,19 +20,19 @@ import type {
 import { judgeCheckout, type Tolerance } from "./fitness.ts";
 import { type Exec, type Git, GitFailure } from "./git_call.ts";
 import { UseLock } from "./lock.ts";
-import { mergeAlike, mergeTree } from "./merge.ts";
+import { isAncestor, mergeTree, mergeVersions } from "./merge.ts";
 import { absolutePath, fullRevision, PINS, refName, refPrefix, versionName } from "./names.ts";
 import { readObjects } from "./objects.ts";
 import { originOf, ownCheckout, ownCheckouts, passOver, removeOwn } from "./own.ts";
-import { onPlace, type Place } from "./place.ts";
+import type { Place } from "./place.ts";
 import { listRefs, updateRefs } from "./refs.ts";
 import { removeTree, somethingAt } from "./remove_tree.ts";
 import { readSaved } from "./saved.ts";
 import { refuseShallow, sendBundle } from "./send.ts";
 import { takeBundle, type Taker } from "./take.ts";
 import { leftCheckout } from "./left.ts";
+import type { CaptureParts, LeftCheckout } from "./standing.ts";
 import { addWorktree, ourWorktrees, unregister } from "./worktree.ts";
-import { writeCommit } from "./write_commit.ts";
 
 /** What a repository gets of its machine. */
 export interface VcsPorts {
@@ -155,34 +151,15 @@ export class GitRepository implements Repository {
   async contains(revision: string, ancestor: string): Promise<boolean> {
     const place = this.#here();
     const [onto, other] = [fullRevision(revision), fullRevision(ancestor)];
-    const related = await onPlace(this.git, place, {
-      args: ["merge-base", "--is-ancestor", other, onto],
-      answers: [0, 1],
-    });
-    if (related.code === 0) return true;
+    if (await isAncestor(this.git, place, other, onto)) return true;
     const merged = await mergeTree(this.git, place, onto, other);
     return "tree" in merged && merged.tree === (await this.version(onto)).tree;
   }
 
-  async merge(revision: string, ancestor: string, message: string): Promise<Merged> {
+  async merge(onto: string, other: string, message: string): Promise<Merged> {
     const place = this.#here();
-    const [onto, other] = [fullRevision(revision), fullRevision(ancestor)];
-    const [at] = [await this.version(onto), await this.version(other)];
-    const related = await onPlace(this.git, place, {
-      args: ["merge-base", "--is-ancestor", other, onto],
-      answers: [0, 1],
-    });
-    if (related.code === 0) return { kind: "merged", version: at };
-    const merged = await mergeAlike(this.git, place, onto, other);
-    if ("conflicts" in merged) return { kind: "conflicts", conflicts: merged.conflicts };
-    if (merged.tree === at.tree) return { kind: "merged", version: at };
-    const made = await writeCommit(this.git, place, {
-      tree: merged.tree,
-      parents: [onto, other],
-      message,
-      at: this.ports.clock.now(),
-    });
-    return { kind: "merged", version: await this.version(made) };
+    const [one, two] = [fullRevision(onto), fullRevision(other)];
+    return await mergeVersions(this.git, place, one, two, message, this.ports.clock.now());
   }
 
   async saved(base: string, head: string, limit = MAX_SAVED): Promise<Saved[]> {

@@ -2,7 +2,7 @@
 
 import type { Git } from "./git_call.ts";
 import { onPlace, type Place } from "./place.ts";
-import { fields, openable, rawBytes, type RawPath, shown } from "./raw_path.ts";
+import { fields, openable, rawBytes, type RawPath, rawPath, shown } from "./raw_path.ts";
 import { unlockDirectories } from "./remove_tree.ts";
 
 /** Paths of a checkout that differ. */
@@ -103,6 +103,11 @@ export async function judgeFile(workTree: string, path: RawPath): Promise<Judged
     }
     return { path, size: 0, refused: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/** What is not looked at: each of `paths`, and what is in it. */
+export function ignoredPaths(paths: readonly string[]): Set<RawPath> {
+  return new Set(paths.map((path) => rawPath(path.replace(/^\.\//, "").replace(/\/+$/, ""))));
 }
 
 /** Whether `path` is one of `ignored`, or in one of them. */

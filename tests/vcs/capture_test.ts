@@ -729,3 +729,57 @@ Deno.test("a transfer that a worker made up is refused whole, and names what is 
     assert.ok(isError(error, "invalid_request"), head);
   }
 });
+
+Deno.test("a job's repository that leads to another one is not read, nor written to", async () => {
+  await using desk = await Desk.make();
+  const secret = await desk.work.commit({ "secret.txt": "s\n" });
+  await desk.write("new.txt", "n\n");
+  const gitDir = (await Deno.readTextFile(`${desk.path}/.git`)).slice("gitdir: ".length).trim();
+  await Deno.rename(gitDir, `${gitDir}.aside`);
+  await Deno.symlink(`${desk.work.path}/.git`, gitDir);
+  const { captured, files } = await desk.home();
+  assert.match(captured.notes.join(), /repository is gone/);
+  assert.deepEqual([...files.keys()], ["a.txt", "dir/b.txt", "new.txt"]);
+  await assert.rejects(
+    Deno.lstat(`${desk.work.path}/.git/objects/info/alternates`),
+    Deno.errors.NotFound,
+  );
+  assert.equal(await desk.work.git("rev-parse", "HEAD"), secret);
+  assert.equal(await desk.replica.changed(desk.path, desk.base), true);
+});
+
+Deno.test("pipes among a job's refs and objects are no trap, and what cannot be told is a change", async () => {
+  await using desk = await Desk.make();
+  const one = await desk.commit({ "c.txt": "1\n" });
+  const gitDir = (await Deno.readTextFile(`${desk.path}/.git`)).slice("gitdir: ".length).trim();
+  await Deno.mkdir(`${gitDir}/objects/00`, { recursive: true });
+  for (
+    const name of [
+      "refs/heads/pipe",
+      "packed-refs",
+      "MERGE_HEAD",
+      "refs/stash",
+      "objects/pack/pack-0.idx",
+      `objects/00/${"0".repeat(38)}`,
+      "objects/info/commit-graph",
+    ]
+  ) {
+    const { code } = await exec({ argv: ["mkfifo", `${gitDir}/${name}`], cwd: gitDir });
+    assert.equal(code, 0, name);
+  }
+  await Deno.remove(`${gitDir}/info`, { recursive: true });
+  await exec({ argv: ["mkfifo", `${gitDir}/info`], cwd: gitDir });
+  const { captured } = await desk.home();
+  assert.equal(captured.work?.head, one);
+  assert.equal(await desk.replica.changed(desk.path, desk.base), true);
+  await Deno.remove(`${gitDir}/HEAD`);
+  await exec({ argv: ["mkfifo", `${gitDir}/HEAD`], cwd: gitDir });
+  const { captured: headless } = await desk.home();
+  assert.match(headless.notes.join(), /HEAD cannot be read/);
+
+  await using other = await Desk.make();
+  const its = (await Deno.readTextFile(`${other.path}/.git`)).slice("gitdir: ".length).trim();
+  await Deno.writeTextFile(`${its.replace(/\/git$/, "")}/index`, "junk");
+  assert.equal(await other.replica.changed(other.path, other.base), true);
+  assert.equal((await other.capture()).work, null, "looked at in full it is as it was");
+});
