@@ -1,10 +1,10 @@
-/** @module `sublet job list | show | logs | cancel | retry`. */
+/** @module `sublet job list | show | logs | cancel | retry | recover`. */
 
 import type { Command } from "@commander-js/extra-typings";
 import { ApiClient } from "./api_client.ts";
 import { age, number, Output } from "./output.ts";
 import { integer } from "./parse.ts";
-import { agentRows } from "./agent_result.ts";
+import { agentRows, waitForAgent } from "./agent_result.ts";
 import { addLogs } from "./job_logs.ts";
 import { type AgentView, type EvaluationView, metricsText, type PromptView } from "./views.ts";
 
@@ -204,5 +204,19 @@ function addEnding(job: Command): void {
       using api = await ApiClient.open();
       await api.call("POST", `/v1/jobs/${id}/retry`, {});
       output.note(`job ${id}: queued again`);
+    });
+  job.command("recover")
+    .description(
+      "Take what the worker of a lost agent handed in too late: its commits, its files, its session.",
+    )
+    .argument("<job>", "the job's number", integer(1, Number.MAX_SAFE_INTEGER))
+    .option("--json", "print one JSON line for the agent")
+    .action(async (id, options) => {
+      const output = new Output(options);
+      using api = await ApiClient.open();
+      const { agent } = await api.call<AgentView>("POST", `/v1/jobs/${id}/recover`, {});
+      const last = await waitForAgent(api, agent);
+      if (output.json) return output.line(JSON.stringify(last));
+      output.table([], agentRows(last));
     });
 }

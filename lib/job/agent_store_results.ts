@@ -137,9 +137,43 @@ export async function recordAgentReport(
   report: AgentReport,
 ): Promise<void> {
   await checkOpen(tx, id);
+  await takeReport(tx, id, holder, report);
+}
+
+/**
+ * Take a report that came too late, from the lease that the agent had last. Throws `conflict` unless the agent was lost
+ * or cancelled, and nothing of it landed.
+ */
+export async function recordLateReport(
+  tx: Tx,
+  id: number,
+  holder: Holder,
+  report: AgentReport,
+): Promise<void> {
+  const row = await tx.get<Row & { state: AgentState; lease: number | null }>(
+    `SELECT state, lease FROM agents
+     WHERE id = ? AND state IN ('lost', 'cancelled') AND landed IS NULL`,
+    [id],
+  );
+  if (row === null || row.lease !== holder.lease) {
+    throw new SubletError(
+      "conflict",
+      `agent ${id} was not lost, or what it left is taken already: see 'sublet job show'`,
+    );
+  }
+  await takeReport(tx, id, holder, report);
+}
+
+async function takeReport(
+  tx: Tx,
+  id: number,
+  holder: Holder,
+  report: AgentReport,
+): Promise<void> {
   const ran = report.kind === "agent_finished" ? report : null;
   await update(tx, id, holder, {
     state: "landing",
+    ended_at: null,
     worker: holder.worker,
     files: JSON.stringify(report.files),
     seconds: secondsOf(report),

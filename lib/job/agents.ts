@@ -5,6 +5,7 @@ import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
 import type { Db, Row, Tx } from "../store/mod.ts";
 import type { Vcs } from "../vcs/mod.ts";
 import { AgentKind } from "./agent_kind.ts";
+import { type LateReport, newestLate } from "./agent_late.ts";
 import { Lander } from "./agent_landing.ts";
 import { AgentPrompts, type Prompted, type PromptQueue } from "./agent_prompts.ts";
 import { agentRows } from "./agent_queue.ts";
@@ -24,13 +25,13 @@ import {
   readAgent,
   runningAgents,
 } from "./agent_store.ts";
-import { type AgentPrompt, promptsOf, readPrompt } from "./agent_store_prompts.ts";
+import { type AgentPrompt, promptsOf, readPrompt, settlePrompts } from "./agent_store_prompts.ts";
 import {
   agentRequestedBefore,
   insertAgent,
   type UnsubmittedAgent,
 } from "./agent_store_requests.ts";
-import { noteSession } from "./agent_store_results.ts";
+import { noteSession, recordLateReport } from "./agent_store_results.ts";
 import type { Campaign } from "./campaign_store.ts";
 import { Waiters, waitUntil } from "./evaluation_waiters.ts";
 import { type Queue, Submitter } from "./job_queue.ts";
@@ -253,6 +254,29 @@ export class Agents {
       );
     }
     return await this.#prompts.prompt(found.agent, text, actor);
+  }
+
+  /**
+   * Take what the last worker of a lost or cancelled agent handed in too late, one of `late`. Throws `not_found` when it
+   * handed in nothing, `conflict` when the agent was not lost, `missing_blobs` when the store lacks some of it.
+   */
+  async recover(job: number, late: readonly LateReport[]): Promise<Agent> {
+    const { db, cas, clock } = this.#deps;
+    const agent = await this.ofJob(job);
+    if (agent === null) throw new SubletError("not_found", `job ${job} is no agent's`);
+    const { worker, report } = await newestLate(cas, late, agent.lease);
+    const missing = await cas.missing(this.kind.blobs(report));
+    if (missing.length > 0) {
+      throw new SubletError("missing_blobs", `the store lacks ${missing.length} blobs of it`);
+    }
+    await db.write(async (tx) => {
+      const holder = { lease: agent.lease ?? 0, worker };
+      await recordLateReport(tx, agent.agent, holder, report);
+      const read = report.kind === "agent_finished" ? report.read : [];
+      await settlePrompts(tx, agent.agent, read, clock.now());
+    });
+    this.#lander.land(agent.agent);
+    return await this.agent(agent.agent);
   }
 
   /** Prompt `prompt` once its worker answered it, or as it is after `ms` milliseconds or when `signal` aborts. */

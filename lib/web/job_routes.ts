@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import type { Agents, Evaluations } from "../job/mod.ts";
+import { agent } from "./agent_schemas.ts";
 import { campaignRef } from "./campaign_routes.ts";
 import type { ApiEngine } from "./engine_port.ts";
 import { cancellation, cancelled, jobDetails, jobList, jobState, retried } from "./job_schemas.ts";
@@ -47,15 +48,25 @@ export function jobRoutes(engine: ApiEngine, evaluations: Evaluations, agents: A
       answer: jobDetails,
     }, async ({ params: { id } }) => {
       const job = await engine.showJob(id);
-      const [evidence, evaluation, agent] = await Promise.all([
+      const [evidence, evaluation, found] = await Promise.all([
         engine.evidence(id),
         evaluations.ofJob(id),
         agents.ofJob(id),
       ]);
-      const prompts = agent === null ? [] : await agents.prompts(agent.agent);
-      return { ...job, events: job.events.map(plain), evidence, evaluation, agent, prompts };
+      const prompts = found === null ? [] : await agents.prompts(found.agent);
+      const events = job.events.map(plain);
+      return { ...job, events, evidence, evaluation, agent: found, prompts };
     }),
     ...endings(engine),
+    route({
+      method: "post",
+      path: "/v1/jobs/{id}/recover",
+      access: "act",
+      operation: "recoverJob",
+      summary: "Take what the worker of a lost agent handed in too late: its commits and files.",
+      params: idParams,
+      answer: agent,
+    }, async ({ params: { id } }) => await agents.recover(id, await engine.evidence(id))),
   ];
 }
 

@@ -283,3 +283,26 @@ Deno.test("an agent gets the shared workspace as it is, and other work to read",
   const { entries } = await readManifest(kit.cas, workspace.manifest);
   assert.deepEqual(entries.map(({ path }) => path), ["NOTES.md"]);
 });
+
+Deno.test("what a lost agent's worker hands in too late is taken when somebody says so, once", async () => {
+  await using kit = await AgentKit.make();
+  const agent = await kit.ask();
+  const job = sure(agent.job);
+  const worker = await kit.worker();
+  const { lease } = await worker.start();
+  const late = async () => await kit.agents.recover(job, await kit.engine.evidence(job));
+  await rejects(late(), "not_found", /handed nothing in/);
+  await kit.engine.lost(worker.caller, lease, "its machine went away");
+  const work = await kit.work(agent.base, { "a.txt": "a" });
+  const files = { "big.log": await kit.put("log") };
+  // So long that it is kept in the store.
+  const notes = Array.from({ length: 40 }, () => "n".repeat(4000));
+  await rejects(worker.report(lease, finished({ work, files, notes })), "stale_lease", /expired/);
+  assert.equal((await kit.agents.agent(agent.agent)).state, "lost");
+  await late();
+  const ended = await kit.ended(agent.agent);
+  assert.equal(ended.state, "finished");
+  assert.equal(sure(ended.landed).head, work.head);
+  assert.deepEqual(ended.files, files);
+  await rejects(late(), "conflict", /taken already/);
+});
