@@ -96,6 +96,9 @@ export async function show(
   } catch (error) {
     // It ended without a word, such as one that did not start.
     if (!(error instanceof SubletError) || error.code !== "not_found") throw error;
+    output.note(
+      `job ${job} left no ${stream}: \`sublet job logs ${job} --list\` lists what it left`,
+    );
   }
   return { next };
 }
