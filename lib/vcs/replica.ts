@@ -11,7 +11,7 @@ import { type Git, GitFailure } from "./git_call.ts";
 import { absolutePath, formatOf, fullRevision } from "./names.ts";
 import { addOwn } from "./own.ts";
 import { onPlace, type Place } from "./place.ts";
-import { checkedOut, findReplica, makeReplica, sweepReplica } from "./replica_files.ts";
+import { findReplica, inUse, makeReplica, sweepReplica } from "./replica_files.ts";
 import { somethingAt } from "./remove_tree.ts";
 import { GitRepository, type VcsPorts } from "./repository.ts";
 import { tend } from "./upkeep.ts";
@@ -26,7 +26,7 @@ const FSCK_DAMAGE = ~1;
 export class GitReplica extends GitRepository {
   /** Counts rebuilds, so that of many who see one damage only the first mends it. */
   #rebuilt = 0;
-  /** Commits that checkouts in use are at, to come again after a rebuild. */
+  /** Commits that jobs may be using, to come again after a rebuild. */
   #owed: string[] = [];
   #tips: string[] | null = null;
   #fetches = 0;
@@ -178,7 +178,7 @@ export class GitReplica extends GitRepository {
     this.ports.log.event("vcs.replica_rebuilt", { path: this.path, cause: String(cause) });
     this.forget();
     this.#tips = null;
-    this.#owed = await checkedOut(place);
+    this.#owed = await inUse(place);
     this.place = await makeReplica(this.git, this.path, place.format, this.ports.ids);
     this.#rebuilt++;
   }

@@ -2,7 +2,7 @@
 
 import type { Ids } from "../home/mod.ts";
 import type { Git } from "./git_call.ts";
-import { isRevision, type ObjectFormat, PINS } from "./names.ts";
+import { formatOf, isRevision, type ObjectFormat, PINS } from "./names.ts";
 import { originOf, ownCheckouts, sweepOwn } from "./own.ts";
 import type { Place } from "./place.ts";
 import { somethingAt } from "./remove_tree.ts";
@@ -136,8 +136,22 @@ async function mend(made: string, place: Place): Promise<void> {
   }
 }
 
-/** The commits that the checkouts of `place` are at. */
-export async function checkedOut(place: Place): Promise<string[]> {
+/** How many commits are brought again after a rebuild, beside those of checkouts. */
+const MAX_PINNED = 5000;
+
+/** The commits that jobs may be using: those of checkouts, and what was fetched for them, as far as that can be read. */
+export async function inUse(place: Place): Promise<string[]> {
+  const pins = (await entries(`${place.commonDir}/${PINS}`).catch(() => [])).map(({ name }) =>
+    name
+  );
+  const packed = await Deno.readTextFile(`${place.commonDir}/packed-refs`).catch(() => "");
+  const names = packed.matchAll(/^[0-9a-f]+ refs\/sublet\/fetched\/([0-9a-f]+)$/gm);
+  pins.push(...Array.from(names, ([, name = ""]) => name));
+  const pinned = pins.filter((name) => isRevision(name) && formatOf(name) === place.format);
+  return [...new Set([...await checkedOut(place), ...pinned.slice(0, MAX_PINNED)])];
+}
+
+async function checkedOut(place: Place): Promise<string[]> {
   const heads: string[] = [];
   for (const { admin } of await ourWorktrees(place)) {
     const head = (await Deno.readTextFile(`${admin}/HEAD`).catch(() => "")).trim();

@@ -182,6 +182,25 @@ Deno.test("a rebuild keeps the checkouts that jobs work in, and what only they c
   await git(used, "fsck", "--full");
 });
 
+Deno.test("a rebuild brings back what else was fetched, which a job may have built on", async () => {
+  await using bench = await Bench.make();
+  const { work, first, second, supply, replica, ask } = await setting(bench);
+  await work.git("checkout", "-q", "-b", "aside", first);
+  const aside = await work.commit({ "aside.txt": "a\n" });
+  await replica.fetch(bench.cas, [aside], ask);
+  const used = bench.dir.join("used");
+  await replica.checkout(first, used, supply);
+  await git(used, "merge", "-q", "--no-ff", "-m", "On top of what another saved", aside);
+  await git(replica.path, "pack-refs", "--all");
+  await harms["a truncated pack"]?.(replica.path);
+  await replica.checkout(second, bench.dir.join("other"), supply);
+  assert.equal(bench.events.filter(({ event }) => event === "vcs.replica_rebuilt").length, 1);
+  await git(used, "fsck", "--full");
+  const { work: sent, notes } = await replica.capture(bench.cas, used, first);
+  assert.deepEqual(notes, []);
+  assert.equal(sent?.head, await git(used, "rev-parse", "HEAD"));
+});
+
 Deno.test("a crash at any git call leaves no half replica", async () => {
   await using bench = await Bench.make();
   const { work, record } = await bench.record();
