@@ -5,6 +5,7 @@ import type { HttpResponse } from "../net/mod.ts";
 import { rawCid } from "./cid.ts";
 import type { Cid } from "./contract.ts";
 import { type HttpCalls, Retry } from "./http_calls.ts";
+import { LENGTH_HEADER } from "./http_wire.ts";
 import { decode } from "./object_decode.ts";
 
 /** The path of a blob. */
@@ -45,13 +46,26 @@ export function isFrame(answer: HttpResponse): boolean {
 function contentOf(answer: HttpResponse): AsyncIterable<Uint8Array> {
   if (!isFrame(answer)) return answer.stream();
   let opened = false;
-  return decode(() => {
+  const content = decode(() => {
     if (opened) {
       throw new SubletError("integrity", "its frame mixes blocks in a way that no encoder does");
     }
     opened = true;
     return answer.stream();
   });
+  return bounded(content, Number(answer.headers.get(LENGTH_HEADER) ?? Infinity));
+}
+
+/** `content`, as long as it is no longer than was announced: a few bytes can unfold to any number. */
+async function* bounded(content: AsyncIterable<Uint8Array>, length: number) {
+  let left = length;
+  for await (const bytes of content) {
+    left -= bytes.length;
+    if (left < 0) {
+      throw new SubletError("integrity", `it has more than the ${length} bytes announced`);
+    }
+    yield bytes;
+  }
 }
 
 /**

@@ -155,17 +155,16 @@ export class Gate {
 
   /**
    * Throws `too_large` when a blob of `length` bytes, which `what` names, is beyond the bound, or does not fit the disk
-   * together with the uploads under way. The space is kept for it until the result is disposed.
+   * together with the uploads under way, and `others` bytes besides. The space is kept for it until the result is
+   * disposed.
    */
-  async reserve(length: number, what: string): Promise<Space> {
+  async reserve(length: number, what: string, others = 0): Promise<Space> {
     this.checkSize(length, what);
-    const free = await this.#limits.freeBytes?.() ?? Infinity;
-    if (length > free - this.#promised) {
+    const free = (await this.#limits.freeBytes?.() ?? Infinity) - this.#promised - others;
+    if (length > free) {
       throw new SubletError(
         "too_large",
-        `${what} has ${length} bytes, and the store's disk has ${
-          Math.max(0, free - this.#promised)
-        } ` +
+        `${what} has ${length} bytes, and the store's disk has ${Math.max(0, free)} ` +
           "left for it: make room there, then try again",
       );
     }

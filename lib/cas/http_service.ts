@@ -46,7 +46,7 @@ const ANYBODY: Caller = { name: "anybody", access: "worker", pool: null };
 
 /** The path of an absolute URL, without its query. */
 function pathOf(url: string): string {
-  const from = url.indexOf("/", "https://".length);
+  const from = url.indexOf("/", url.indexOf("://") + "://".length);
   if (from < 0) return "/";
   const query = url.indexOf("?", from);
   return query < 0 ? url.slice(from) : url.slice(from, query);

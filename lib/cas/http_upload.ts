@@ -26,8 +26,6 @@ type State = z.output<typeof uploadState>;
 /** What the parts of one round came to. */
 interface Round {
   done: boolean;
-  /** Whether any part came through. */
-  moved: boolean;
   failure: SubletError | null;
   atLeastMs: number;
 }
@@ -46,13 +44,17 @@ export class PartsClient {
   async send(blob: Spooled, signal?: AbortSignal): Promise<boolean> {
     if (this.#taken === false) return false;
     let retry = new Retry(this.#calls.clock);
+    let before = Infinity;
     while (true) {
       const state = await this.#begin(blob, signal, retry);
       if (state === null) return false;
       if (state.complete) return true;
+      const left = state.missing.reduce((sum, [from, to]) => sum + to - from, 0);
+      // It goes on: the next break has a window of its own.
+      if (left < before) retry = new Retry(this.#calls.clock);
+      before = left;
       const round = await this.#round(blob, state, signal);
       if (round.done) return true;
-      if (round.moved) retry = new Retry(this.#calls.clock);
       const failure = round.failure ?? new SubletError(
         "unavailable",
         `${this.#calls.client.url} has all parts of blob ${blob.cid}, and does not store it`,
@@ -105,7 +107,7 @@ export class PartsClient {
 
   /** Send what is missing, until all of it is there or a part fails. */
   async #round(blob: Spooled, state: State, signal: AbortSignal | undefined): Promise<Round> {
-    const round: Round = { done: false, moved: false, failure: null, atLeastMs: 0 };
+    const round: Round = { done: false, failure: null, atLeastMs: 0 };
     const queue = partsOf(state, blob.length);
     const send = async () => {
       for (let part = queue.shift(); part !== undefined; part = queue.shift()) {
@@ -140,7 +142,6 @@ export class PartsClient {
       return;
     }
     if (tried.status === 201 || tried.status === 204) {
-      round.moved = true;
       round.done ||= tried.headers.get("upload-complete") === "?1";
       return await tried.discard();
     }

@@ -4,6 +4,7 @@
  * which blocks are whole, after a crash too.
  */
 
+import { SubletError } from "../home/mod.ts";
 import { HASH_PIECE, joinPieces, pieceValue } from "./blake3.ts";
 import { fileError } from "./files.ts";
 import { type BatchJob, work } from "./hash_jobs.ts";
@@ -87,6 +88,11 @@ export class PartFile {
       throw fileError(error, `cannot read ${path}`, "unavailable");
     }
     return found;
+  }
+
+  /** Bytes that are missing, or a few more. */
+  get left(): number {
+    return Math.min(this.length, this.#left * BLOCK_MAX);
   }
 
   /** Whether nothing is missing. */
@@ -193,7 +199,9 @@ export class PartFile {
     file.seekSync(this.place(block) + BLOCK_HEADER, Deno.SeekMode.Start);
     for (let at = 0; at < bytes.length;) {
       const count = await file.read(bytes.subarray(at));
-      if (count === null) return bytes.subarray(0, at);
+      if (count === null) {
+        throw new SubletError("conflict", `${this.path} was cut short: begin again`);
+      }
       at += count;
     }
     return bytes;

@@ -4,7 +4,7 @@
  */
 
 import { type Clock, isError, SubletError, systemClock } from "../home/mod.ts";
-import { cidOfDigest, sameBlob } from "./cid.ts";
+import { cidOfDigest, rawCid, sameBlob } from "./cid.ts";
 import type { Cid } from "./contract.ts";
 import { readPieces } from "./files.ts";
 import type { Served } from "./http_get.ts";
@@ -52,6 +52,8 @@ export class Uploads {
   readonly #clock: Clock;
   readonly #options: UploadsOptions;
   readonly #open = new Map<string, Upload>();
+  /** Those that are being made or looked for, so that a question that comes twice makes one. */
+  readonly #beginning = new Map<string, Promise<Upload>>();
   readonly #done = new Map<string, Done>();
 
   private constructor(cas: Served, files: UploadFiles, options: UploadsOptions) {
@@ -83,6 +85,13 @@ export class Uploads {
     return await this.#cas.sizeOf(cid, { check: true }) !== null;
   }
 
+  /** Bytes that open uploads have announced, and not sent yet. */
+  async pending(): Promise<number> {
+    let bytes = 0;
+    for (const upload of this.#open.values()) bytes += (await upload.file())?.left ?? 0;
+    return bytes;
+  }
+
   /** How long an upload is kept without a part, in seconds. */
   get maxAgeSeconds(): number {
     return Math.floor((this.#options.maxAgeMs ?? DAY_MS) / 1000);
@@ -92,7 +101,21 @@ export class Uploads {
    * The upload of `cid` by `token`, which is made when there is none. `reserve` is called for a new one, and may refuse
    * it. Throws `busy` when the token has too many.
    */
-  async begin(
+  begin(
+    token: string,
+    cid: Cid,
+    length: number,
+    reserve: () => Promise<unknown>,
+  ): Promise<Upload> {
+    const key = `${token} ${rawCid(cid)} ${length}`;
+    const known = this.#beginning.get(key);
+    if (known !== undefined) return known;
+    const begun = this.#begin(token, cid, length, reserve);
+    this.#beginning.set(key, begun);
+    return begun.finally(() => this.#beginning.delete(key));
+  }
+
+  async #begin(
     token: string,
     cid: Cid,
     length: number,
@@ -174,7 +197,9 @@ export class Uploads {
       try {
         await this.#store(upload);
       } catch (error) {
-        if (isError(error, "cid_mismatch", "invalid_request")) await this.remove(upload);
+        if (isError(error, "cid_mismatch", "invalid_request", "conflict")) {
+          await this.remove(upload);
+        }
         throw error;
       }
       this.#open.delete(upload.id);
