@@ -5,17 +5,22 @@
  * Source: https://google.aip.dev/auth, and OAuth 2.0 (RFC 6749, RFC 7523).
  */
 
-import { Buffer } from "node:buffer";
-import { createSign } from "node:crypto";
-import { join } from "node:path";
 import * as z from "zod";
-import { type Clock, type Env, messageOf, SubletError } from "../home/mod.ts";
+import { type Clock, type Env, SubletError } from "../home/mod.ts";
 import type { HttpRequest } from "../net/mod.ts";
+import {
+  assertion,
+  type Credentials,
+  exchangeForm,
+  type ExternalAccount,
+  parseJson,
+  readCredentials,
+  readSubject,
+  SCOPE,
+  subjectIn,
+  wellKnownFile,
+} from "./gcs_credentials.ts";
 import { excerpt, type Hosts, persist, textOf, Transient } from "./objects_calls.ts";
-import { userHome } from "./user_home.ts";
-
-const SCOPE = "https://www.googleapis.com/auth/devstorage.read_write";
-const TOKEN_URL = "https://oauth2.googleapis.com/token";
 
 /** So long before it expires, a token is asked for anew, in milliseconds. */
 const EARLY_MS = 4 * 60 * 1000;
@@ -23,30 +28,8 @@ const EARLY_MS = 4 * 60 * 1000;
 /** Milliseconds within which the metadata service answers, if there is one. */
 const NEAR_MS = 3_000;
 
-const httpsUrl = z.string().refine(
-  (url) => URL.canParse(url) && /^https?:/.test(url),
-  "must be a URL",
-);
-
-const serviceAccount = z.object({
-  type: z.literal("service_account"),
-  client_email: z.string().min(1),
-  private_key: z.string().min(1),
-  private_key_id: z.string().optional(),
-  token_uri: httpsUrl.default(TOKEN_URL),
-});
-
-const authorizedUser = z.object({
-  type: z.literal("authorized_user"),
-  client_id: z.string().min(1),
-  client_secret: z.string().min(1),
-  refresh_token: z.string().min(1),
-  token_uri: httpsUrl.default(TOKEN_URL),
-});
-
-const credentials = z.discriminatedUnion("type", [serviceAccount, authorizedUser]);
-
 const tokenAnswer = z.object({ access_token: z.string().min(1), expires_in: z.number() });
+const accountAnswer = z.object({ accessToken: z.string().min(1), expireTime: z.string() });
 
 /** What sources of tokens need. */
 export interface TokenContext {
@@ -99,14 +82,70 @@ export class GcsTokens {
     const { file, env } = this.#context;
     const named = file ?? (env.GOOGLE_APPLICATION_CREDENTIALS || undefined);
     const found = await readCredentials(named ?? wellKnownFile(env), named !== undefined);
-    if (found === null) return await this.#machineToken();
-    const form = found.type === "service_account" ? assertion(found, this.#context.clock.now()) : {
-      grant_type: "refresh_token",
-      client_id: found.client_id,
-      client_secret: found.client_secret,
-      refresh_token: found.refresh_token,
+    return found === null ? await this.#machineToken() : await this.#tokenOf(found);
+  }
+
+  async #tokenOf(found: Credentials): Promise<Token> {
+    switch (found.type) {
+      case "service_account":
+        return await this.#exchange(found.token_uri, assertion(found, this.#context.clock.now()));
+      case "authorized_user":
+        return await this.#exchange(found.token_uri, {
+          grant_type: "refresh_token",
+          client_id: found.client_id,
+          client_secret: found.client_secret,
+          refresh_token: found.refresh_token,
+        });
+      case "impersonated_service_account":
+        return await this.#asAccount(
+          found.service_account_impersonation_url,
+          await this.#tokenOf(found.source_credentials),
+        );
+      case "external_account": {
+        const subject = await this.#subjectToken(found);
+        const token = await this.#exchange(found.token_url, exchangeForm(found, subject));
+        const account = found.service_account_impersonation_url;
+        return account === undefined ? token : await this.#asAccount(account, token);
+      }
+    }
+  }
+
+  /** What another identity service says of this machine. */
+  async #subjectToken({ credential_source: source }: ExternalAccount): Promise<string> {
+    const what = "the subject token of the GCS credentials";
+    if (source.url === undefined) {
+      return subjectIn(what, source, await readSubject(source.file ?? ""));
+    }
+    const url = new URL(source.url);
+    return await this.#call(
+      what,
+      url,
+      { method: "GET", headers: source.headers },
+      (text, status) => {
+        if (status !== 200) throw refusedToken(what, url, status, "");
+        return subjectIn(what, source, text);
+      },
+    );
+  }
+
+  /** The token of the account at `url`, which `token` may act as. */
+  async #asAccount(url: string, token: Token): Promise<Token> {
+    const what = "the token of the service account that the GCS credentials act as";
+    const request = {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${token.text}` },
+      body: new TextEncoder().encode(JSON.stringify({ scope: [SCOPE] })),
     };
-    return await this.#take("the token of the GCS credentials", new URL(found.token_uri), {
+    return await this.#call(what, new URL(url), request, (text, status) => {
+      const found = accountAnswer.safeParse(parseJson(text));
+      if (status !== 200 || !found.success) throw refusedToken(what, new URL(url), status, text);
+      const expiresAt = Date.parse(found.data.expireTime);
+      return { text: found.data.accessToken, expiresAt: expiresAt || token.expiresAt };
+    });
+  }
+
+  async #exchange(url: string, form: Record<string, string>): Promise<Token> {
+    return await this.#take("the token of the GCS credentials", new URL(url), {
       method: "POST",
       headers: { "content-type": "application/x-www-form-urlencoded" },
       body: new TextEncoder().encode(new URLSearchParams(form).toString()),
@@ -141,25 +180,38 @@ export class GcsTokens {
   }
 
   async #take(what: string, url: URL, request: Omit<HttpRequest, "path">): Promise<Token> {
-    const { hosts, clock } = this.#context;
-    return await persist(what, clock, undefined, async () => {
-      const sent = clock.now();
-      const answer = await hosts.send(url, request);
-      const text = await textOf(answer);
-      const { status } = answer;
-      if (status >= 500 || status === 429) {
-        throw new Transient(
-          new SubletError("unavailable", `${what}: ${url.host} answered ${status}`),
-        );
-      }
+    const sent = this.#context.clock.now();
+    return await this.#call(what, url, request, (text, status) => {
       const found = tokenAnswer.safeParse(parseJson(text));
       if (status !== 200 || !found.success) throw refusedToken(what, url, status, text);
       return { text: found.data.access_token, expiresAt: sent + found.data.expires_in * 1000 };
     });
   }
+
+  async #call<T>(
+    what: string,
+    url: URL,
+    request: Omit<HttpRequest, "path">,
+    read: (text: string, status: number) => T,
+  ): Promise<T> {
+    const { hosts, clock } = this.#context;
+    return await persist(what, clock, undefined, async () => {
+      const answer = await hosts.send(url, request);
+      const text = await textOf(answer);
+      const { status } = answer;
+      if (status < 500 && status !== 429) return read(text, status);
+      throw new Transient(
+        new SubletError("unavailable", `${what}: ${url.host} answered ${status}`),
+      );
+    });
+  }
 }
 
-const refusalBody = z.object({ error: z.string(), error_description: z.string().default("") });
+const refusalBody = z.union([
+  z.object({ error: z.string(), error_description: z.string().default("") }),
+  z.object({ error: z.object({ status: z.string().default(""), message: z.string().default("") }) })
+    .transform(({ error }) => ({ error: error.status, error_description: error.message })),
+]);
 
 /** Only what the answer says in its fields for that is shown: the rest may hold secrets. */
 function refusedToken(what: string, url: URL, status: number, text: string): SubletError {
@@ -171,78 +223,4 @@ function refusedToken(what: string, url: URL, status: number, text: string): Sub
     "config",
     `${what}: ${url.host} answered ${status}${why}: check that the key was not deleted, and this machine's clock`,
   );
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
-/** Where `gcloud auth application-default login` leaves credentials. */
-export function wellKnownFile(env: Env): string {
-  const home = userHome(env);
-  const directory = env.CLOUDSDK_CONFIG ||
-    (Deno.build.os === "windows"
-      ? join(env.APPDATA ?? home, "gcloud")
-      : join(home, ".config/gcloud"));
-  return join(directory, "application_default_credentials.json");
-}
-
-/** The credentials in the file at `path`. Null: there is none, and it need not be there. */
-async function readCredentials(
-  path: string,
-  required: boolean,
-): Promise<z.output<typeof credentials> | null> {
-  let text: string;
-  try {
-    text = await Deno.readTextFile(path);
-  } catch (error) {
-    if (!required && error instanceof Deno.errors.NotFound) return null;
-    throw new SubletError("config", `${path}: cannot be read: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
-  const found = credentials.safeParse(parseJson(text));
-  if (found.success) return found.data;
-  // Not what is in it: that is a secret.
-  throw new SubletError(
-    "config",
-    `${path}: must be the JSON key of a service account, or what \`gcloud auth application-default login\` wrote`,
-  );
-}
-
-/** The form with which the account of `key` asks for a token. */
-function assertion(key: z.output<typeof serviceAccount>, now: number): Record<string, string> {
-  const iat = Math.floor(now / 1000);
-  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
-  const head = part({
-    alg: "RS256",
-    typ: "JWT",
-    ...(key.private_key_id === undefined ? {} : { kid: key.private_key_id }),
-  });
-  const claims = part({
-    iss: key.client_email,
-    scope: SCOPE,
-    aud: key.token_uri,
-    iat,
-    exp: iat + 3600,
-  });
-  let signature: string;
-  try {
-    signature = createSign("RSA-SHA256").update(`${head}.${claims}`).sign(
-      key.private_key,
-      "base64url",
-    );
-  } catch (error) {
-    throw new SubletError("config", "the private_key of the GCS credentials is no RSA key in PEM", {
-      cause: error,
-    });
-  }
-  return {
-    grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
-    assertion: `${head}.${claims}.${signature}`,
-  };
 }

@@ -3,7 +3,7 @@
 import type * as z from "zod";
 import type { Env } from "../home/mod.ts";
 import { proxyFor } from "../net/mod.ts";
-import { wellKnownFile } from "./gcs_tokens.ts";
+import { wellKnownFile } from "./gcs_credentials.ts";
 import type { gcsTable, s3Table } from "./objects_tables.ts";
 import { bucketUrl, parseS3Url } from "./s3_endpoint.ts";
 import { profileFiles } from "./s3_profile.ts";
@@ -82,6 +82,8 @@ function ofGcs(file: string | undefined, env: Env, absolute: (path: string) => s
     urls: [
       emulator || "https://storage.googleapis.com",
       "https://oauth2.googleapis.com",
+      "https://sts.googleapis.com",
+      "https://iamcredentials.googleapis.com",
       `http://${env.GCE_METADATA_HOST || "metadata.google.internal"}`,
     ],
     files: [

@@ -68,6 +68,8 @@ Deno.test("the hosts of a bucket are those that its settings name, or the proxy'
   assert.deepEqual(await net(gcs, { HOME: "/me" }), [
     "storage.googleapis.com:443",
     "oauth2.googleapis.com:443",
+    "sts.googleapis.com:443",
+    "iamcredentials.googleapis.com:443",
     "metadata.google.internal:80",
   ]);
   assert.ok((await bucketReach(gcs, "/home", {}))?.read.includes("/home/key.json"));

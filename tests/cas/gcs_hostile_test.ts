@@ -458,3 +458,79 @@ Deno.test("a key file that cannot be used is a mistake that names it, and shows 
   await Deno.writeTextFile(path, JSON.stringify(bad));
   assert.match(await told(), /no RSA key/);
 });
+
+Deno.test("tokens of other identity services are exchanged, and used to act as an account", async () => {
+  await using home = await TempDir.make();
+  const seen: string[] = [];
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    async (request) => {
+      const { pathname } = new URL(request.url);
+      if (pathname === "/subject") {
+        return Response.json({ value: request.headers.get("authorization") });
+      }
+      if (pathname === "/sts") {
+        const form = await request.formData();
+        seen.push(`${form.get("subject_token")} for ${form.get("audience")}, ${form.get("scope")}`);
+        return Response.json({ access_token: "exchanged", expires_in: 3600 });
+      }
+      seen.push(
+        `as ${pathname} with ${request.headers.get("authorization")}: ${await request.text()}`,
+      );
+      return pathname === "/refused"
+        ? Response.json({ error: { status: "PERMISSION_DENIED", message: "not you" } }, {
+          status: 403,
+        })
+        : Response.json({
+          accessToken: "of the account",
+          expireTime: new Date(Date.now() + 3600_000),
+        });
+    },
+  );
+  const base = `http://127.0.0.1:${server.addr.port}`;
+  const external = {
+    type: "external_account",
+    audience: "//iam/pool",
+    subject_token_type: "urn:ietf:params:oauth:token-type:jwt",
+    token_url: `${base}/sts`,
+  };
+  const bearer = async (file: Record<string, unknown>) => {
+    await Deno.writeTextFile(home.join("file.json"), JSON.stringify(file));
+    await using at = await bench({ credentialsFile: home.join("file.json") });
+    await at.cas.put(noise(10));
+    return at.fake.seen[0]?.headers.get("authorization");
+  };
+  try {
+    await Deno.writeTextFile(home.join("token"), "from a file\n");
+    const fromFile = { ...external, credential_source: { file: home.join("token") } };
+    assert.equal(await bearer(fromFile), "Bearer exchanged");
+    const fromUrl = {
+      ...external,
+      service_account_impersonation_url: `${base}/account`,
+      credential_source: {
+        url: `${base}/subject`,
+        headers: { authorization: "of the job" },
+        format: { type: "json", subject_token_field_name: "value" },
+      },
+    };
+    assert.equal(await bearer(fromUrl), "Bearer of the account");
+    const impersonated = {
+      type: "impersonated_service_account",
+      service_account_impersonation_url: `${base}/refused`,
+      source_credentials: fromFile,
+    };
+    const error = await failure(bearer(impersonated));
+    assert.equal(error.code, "config");
+    assert.match(error.message, /PERMISSION_DENIED: not you/);
+    const storage = "https://www.googleapis.com/auth/devstorage.read_write";
+    assert.deepEqual(seen, [
+      `from a file for //iam/pool, ${storage}`,
+      "of the job for //iam/pool, https://www.googleapis.com/auth/cloud-platform",
+      `as /account with Bearer exchanged: {"scope":["${storage}"]}`,
+      `from a file for //iam/pool, ${storage}`,
+      `as /refused with Bearer exchanged: {"scope":["${storage}"]}`,
+    ]);
+  } finally {
+    await server.shutdown();
+  }
+});
