@@ -3,7 +3,7 @@
 import type { Cas, Cid } from "../cas/mod.ts";
 import { messageOf, SubletError } from "../home/mod.ts";
 import { type BundleHeader, headerEnd, MAX_HEADER_BYTES, parseHeader } from "./bundle.ts";
-import type { Git } from "./git_call.ts";
+import { type Git, GitFailure } from "./git_call.ts";
 import { onPlace, type Place } from "./place.ts";
 
 /** A pack up to this size goes to git from memory, a larger one through a file. */
@@ -31,6 +31,9 @@ const FORGIVEN = [
   "zeroPaddedDate",
   "zeroPaddedFilemode",
 ].map((id) => `${id}=ignore`).join(",");
+
+/** Attributes that git itself passes over. Not every git has a name for them, and one that it has not is an error. */
+const FORGIVEN_WHERE_KNOWN = /\bgitattributes(?:LineLength|Large|Blob)\b/g;
 
 /** The repository that a bundle goes into. */
 export interface Taker {
@@ -146,12 +149,23 @@ async function storePack(
 ): Promise<void> {
   try {
     const stdin = await drain(incoming, scratch);
-    // Threads cost a small pack more than they give.
-    const threads = stdin instanceof Uint8Array ? ["--threads=1"] : [];
-    await onPlace(git, place, {
-      args: ["index-pack", "--stdin", "--fix-thin", `--strict=${FORGIVEN}`, ...threads],
-      stdin,
-    });
+    const index = (forgiven: string) =>
+      onPlace(git, place, {
+        // Threads cost a small pack more than they give.
+        args: ["index-pack", "--stdin", "--fix-thin", `--strict=${forgiven}`].concat(
+          stdin instanceof Uint8Array ? ["--threads=1"] : [],
+        ),
+        stdin,
+      });
+    try {
+      await index(FORGIVEN);
+    } catch (error) {
+      const named = error instanceof GitFailure ? error.stderr.match(FORGIVEN_WHERE_KNOWN) : null;
+      if (named === null) throw error;
+      await index(
+        [FORGIVEN, ...new Set(named)].map((id) => id.includes("=") ? id : `${id}=ignore`).join(","),
+      );
+    }
   } finally {
     await Deno.remove(scratch).catch(() => {});
   }

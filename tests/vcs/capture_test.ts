@@ -783,3 +783,42 @@ Deno.test("pipes among a job's refs and objects are no trap, and what cannot be 
   assert.equal(await other.replica.changed(other.path, other.base), true);
   assert.equal((await other.capture()).work, null, "looked at in full it is as it was");
 });
+
+Deno.test("a worker that is killed at any call of git while it captures loses nothing of the work", async () => {
+  await using desk = await Desk.make();
+  const one = await desk.commit({ "c.txt": "committed\n" });
+  await desk.git("branch", "side");
+  await desk.write("new.txt", "unsaved\n");
+  await Deno.remove(`${desk.path}/a.txt`);
+  await desk.write("inner/x", "x\n");
+  await git(`${desk.path}/inner`, "init", "-q");
+  const store = desk.bench.dir.join("store");
+  const script = new URL("./killed_capture_child.ts", import.meta.url).pathname;
+  for (let call = 1, ended = false; !ended; call++) {
+    const child = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", script, desk.replica.path, store, desk.path, desk.base]
+        .concat(
+          `${call}`,
+        ),
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).output();
+    ended = child.signal !== "SIGKILL";
+    if (ended) assert.equal(child.code, 0, new TextDecoder().decode(child.stderr));
+    assert.ok(call < 40, "it never ends");
+    desk.bench.restarted();
+    const replica = await desk.bench.replica();
+    const { work, notes } = await replica.capture(desk.bench.cas, desk.path, desk.base);
+    assert.ok(work);
+    assert.equal(notes.length, 1, notes.join());
+    const saved = await desk.record.receive(desk.bench.cas, work, desk.base);
+    assert.deepEqual(saved.map(({ revision }) => revision), [one, work.head]);
+    const files = await desk.filesOf(work.head);
+    assert.deepEqual([...files.keys()], ["c.txt", "dir/b.txt", "inner/x", "new.txt"]);
+  }
+  assert.deepEqual(
+    await Array.fromAsync(Deno.readDir(`${desk.replica.path}/sublet-tmp`)),
+    [],
+  );
+});

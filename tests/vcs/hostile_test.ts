@@ -193,3 +193,25 @@ Deno.test("a commit as an old tool wrote it, odd and harmless, is taken", async 
   await replica.fetch(bench.cas, [revision], bench.asks(record));
   assert.deepEqual(await replica.has([revision]), new Set([revision]));
 });
+
+Deno.test("attributes that git passes over are no ground to refuse a history, and excuse nothing beside them", async () => {
+  const { bench, work, record, blob } = await setting();
+  await using _ = bench;
+  const revision = await work.commit({
+    ".gitattributes": `*.txt ${"x".repeat(3000)}\n`,
+    "deep/.gitattributes": `*.txt ${"y".repeat(3000)}\n`,
+  });
+  const replica = await bench.replica();
+  const path = bench.dir.join("w");
+  await replica.checkout(revision, path, { cas: bench.cas, ask: bench.asks(record) });
+  assert.deepEqual(await filesIn(path), [".gitattributes", "a.txt", "deep/.gitattributes"]);
+  const attributes = await work.git("rev-parse", "HEAD:.gitattributes");
+  const both = await commitOf(work, [["100644", ".git", blob], [
+    "100644",
+    ".gitattributes",
+    attributes,
+  ]]);
+  const other = await bench.replica("clones/2");
+  await failure(other.fetch(bench.cas, [both], bench.asks(record)));
+  assert.deepEqual(await other.has([both]), new Set());
+});
