@@ -34,7 +34,7 @@ export function agentRows(agent: AgentView): [string, string][] {
   if (seconds !== null) rows.push(["ran", `${number(seconds)} s`]);
   if (usage !== null) rows.push(["tokens", `${usage.total} in ${usage.turns} turns`]);
   if (landed === null) return rows;
-  if (landed.ref !== null && landed.head !== null) {
+  if (landed.ref !== null && landed.commits > 0) {
     rows.push(["work", `${count(landed.commits, "commit")}: git merge ${landed.ref}`]);
   }
   for (const { name, ref } of landed.branches) rows.push(["also", `${name}: ${ref}`]);

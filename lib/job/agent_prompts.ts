@@ -14,6 +14,9 @@ import type { Streams } from "./streams.ts";
 /** The most characters of a prompt. */
 export const MAX_PROMPT = 256 * 1024;
 
+/** A session's id as it may stand in a command line: a worker says it, and another worker's harness gets it. */
+const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/;
+
 /** Sends prompts to workers, in the shape of lib/lease. */
 export interface PromptQueue {
   /** Send the text to what `job` runs, in this transaction; the message's id. Throws `conflict` when it does not run. */
@@ -124,6 +127,12 @@ export class AgentPrompts {
       (job === null || lease === null
         ? null
         : await this.#deps.streams.assemble(job, lease, SESSION_STREAM));
+    if (sessionId !== null && !SESSION_ID.test(sessionId)) {
+      throw new SubletError(
+        "conflict",
+        `the session of agent ${id} has a name that no command line should get: start another agent`,
+      );
+    }
     if (sessionId !== null && session !== null && file !== null) {
       return {
         session_id: sessionId,

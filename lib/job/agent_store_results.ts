@@ -6,6 +6,8 @@ import type { AgentFinished, AgentReport, AgentUsage } from "./agent_shapes.ts";
 import type { AgentState, Landed } from "./agent_store.ts";
 import type { Holder } from "./evaluation_store_results.ts";
 import { cleanText } from "./report_checks.ts";
+import { SESSION_STREAM } from "./stream_shapes.ts";
+import { forgetStreams } from "./stream_store.ts";
 
 /** Characters of an error that are kept. */
 const MAX_ERROR = 8_000;
@@ -86,19 +88,20 @@ export async function endAgent(
   });
 }
 
-/** Its job is queued again: an agent that did not finish waits again, empty. Throws `conflict`. */
+/** Its job is queued again: an agent that never ran waits again, empty. Throws `conflict`. */
 export async function reopenAgent(tx: Tx, id: number): Promise<void> {
   const reopened = await tx.run(
     `UPDATE agents SET state = 'waiting', worker = NULL, session = NULL, usage = NULL, files = '{}',
        seconds = NULL, exit_code = NULL, timed_out = 0, changed = NULL, error = NULL, report = NULL, landed = NULL,
        started_at = NULL, ended_at = NULL
-     WHERE id = ? AND state IN ('failed', 'cancelled', 'lost') AND landed IS NULL`,
+     WHERE id = ? AND state IN ('failed', 'cancelled', 'lost') AND landed IS NULL
+       AND started_at IS NULL`,
     [id],
   );
   if (reopened > 0) return;
   throw new SubletError(
     "conflict",
-    `agent ${id} finished, or left work: go on with 'sublet prompt', or start another`,
+    `agent ${id} has run, and what it did is not to be done twice: go on with 'sublet prompt', or start another`,
   );
 }
 
@@ -187,6 +190,8 @@ async function takeReport(
       fault: errorOf(report, holder),
     }),
   });
+  const session = ran?.session == null ? [] : [SESSION_STREAM];
+  await forgetStreams(tx, holder.lease, [...Object.keys(report.files), ...session]);
   if (ran === null) return;
   await tx.run(
     `UPDATE agents SET session_id = coalesce(?, session_id), session = coalesce(?, session),

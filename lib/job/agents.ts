@@ -46,6 +46,9 @@ const HISTORY = 200;
 const STDOUT = "agent_session.stdout";
 /** How much of a session is read for what it said last. */
 const SAID_BYTES = 128 * 1024;
+/** Of how many agents that is remembered, and how many lines. */
+const REMEMBERED = 1_000;
+const REMEMBERED_LINES = 10;
 
 /** What agents are made of. */
 export interface AgentsDeps {
@@ -72,6 +75,8 @@ export class Agents {
   readonly #submitter: Submitter<UnsubmittedAgent>;
   readonly #lander: Lander;
   readonly #prompts: AgentPrompts;
+  /** What running agents said last, for whoever looks again before they say more. */
+  readonly #said = new Map<number, { readonly size: number; readonly said: readonly string[] }>();
 
   constructor(deps: AgentsDeps) {
     this.#deps = deps;
@@ -218,12 +223,21 @@ export class Agents {
   async said(job: number, lines: number): Promise<string[]> {
     const format = await this.formatOf(job);
     const stream = format === null ? STDOUT : SESSION_STREAM;
+    const size = await this.#deps.streams.sizeOf(job, stream);
+    const before = this.#said.get(job);
+    if (before?.size === size) return before.said.slice(-lines);
+    const said = await this.#readSaid(job, stream, format);
+    if (this.#said.size >= REMEMBERED) this.#said.clear();
+    this.#said.set(job, { size, said: said.slice(-REMEMBERED_LINES) });
+    return said.slice(-lines);
+  }
+
+  async #readSaid(job: number, stream: string, format: string | null): Promise<string[]> {
     const bytes = await this.#deps.streams.tail(job, stream, SAID_BYTES);
     const text = new TextDecoder().decode(bytes).split("\n");
     // The first one may be the rest of a line.
     const whole = bytes.length < SAID_BYTES ? text : text.slice(1);
-    return whole.filter((line) => line !== "").flatMap((line) => sessionLines(format, line))
-      .slice(-lines);
+    return whole.filter((line) => line !== "").flatMap((line) => sessionLines(format, line));
   }
 
   /** Agents, from new to old. */

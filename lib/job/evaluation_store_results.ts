@@ -6,6 +6,7 @@ import { meansOf } from "./campaign_compare.ts";
 import { type EvaluationState, hasEnded, type StoredSample } from "./evaluation_store.ts";
 import { cleanText } from "./report_checks.ts";
 import type { EvaluationReport, Sample } from "./shapes.ts";
+import { forgetStreams } from "./stream_store.ts";
 
 /** Characters of an error that are kept. */
 const MAX_ERROR = 8_000;
@@ -138,6 +139,7 @@ export async function recordReport(
     seconds: runs.reduce((sum, run) => sum + run.seconds, 0),
     ended_at: now,
   });
+  await forgetStreams(tx, holder.lease, Object.keys(report.files));
   await saveUnits(tx, id, "candidate", report.samples);
   await saveUnits(tx, id, "bar", report.bar_samples);
   return row.bar !== null && state !== "cancelled";

@@ -181,7 +181,7 @@ export async function joinParts(
   return true;
 }
 
-/** Forget the streams of a job: its report brought their files. */
+/** Forget streams of an attempt: its report brought their files. */
 export async function forgetStreams(
   tx: Tx,
   lease: number,

@@ -139,6 +139,12 @@ export class Streams {
     return { ...slice, over: owner.over && (end >= (size ?? 0) || slice.bytes.length === 0) };
   }
 
+  /** Bytes that came of a stream so far. */
+  async sizeOf(job: number, stream: string): Promise<number> {
+    const states = await this.#deps.db.read((tx) => streamsOf(tx, job));
+    return states.find((each) => each.stream === stream)?.size ?? 0;
+  }
+
   /** The last bytes of a stream, at most `max`, as they are now. */
   async tail(job: number, stream: string, max: number): Promise<Uint8Array> {
     const states = await this.#deps.db.read((tx) => streamsOf(tx, job));

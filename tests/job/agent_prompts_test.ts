@@ -173,3 +173,14 @@ Deno.test("text that a command line or a worker would take for something else go
     await worker.report(grant.lease, finished({}));
   }
 });
+
+Deno.test("a session whose name a command line would take for an option is not gone on with", async () => {
+  await using kit = await AgentKit.make();
+  const agent = await kit.ask();
+  const worker = await kit.worker();
+  const { lease } = await worker.start();
+  const session = { file: await kit.put("x"), name: "s.jsonl", cwd: null };
+  await worker.report(lease, finished({ session, session_id: "--settings={}" }));
+  await kit.ended(agent.agent);
+  await conflict(kit.agents.prompt(sure(agent.job), "go on", "me"), /no command line should get/);
+});

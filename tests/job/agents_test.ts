@@ -306,3 +306,16 @@ Deno.test("what a lost agent's worker hands in too late is taken when somebody s
   assert.deepEqual(ended.files, files);
   await rejects(late(), "conflict", /taken already/);
 });
+
+Deno.test("only an agent that never ran is tried again", async () => {
+  await using kit = await AgentKit.make();
+  const worker = await kit.worker();
+  const cancelled = await kit.ask();
+  await kit.engine.cancelJob(sure(cancelled.job), "wait");
+  await kit.engine.retryJob(sure(cancelled.job));
+  assert.equal((await kit.agents.agent(cancelled.agent)).state, "waiting");
+  const { lease } = await worker.start();
+  await kit.engine.lost(worker.caller, lease, "gone");
+  await rejects(kit.engine.retryJob(sure(cancelled.job)), "conflict", /not to be done twice/);
+  assert.equal((await kit.agents.agent(cancelled.agent)).state, "lost");
+});

@@ -32,6 +32,8 @@ Deno.test("what a running job wrote is read from any offset, and goes on after i
   const file = await kit.put("one\ntwo\nthree\n");
   await worker.report(lease, finished({ session: { file, name: "s", cwd: null } }));
   assert.deepEqual(await read(kit, job, 8), { from: 8, text: "three\n", over: true });
+  const left = await kit.kit.db.read((tx) => tx.all("SELECT * FROM stream_parts"));
+  assert.deepEqual(left, [], "the file has taken the place of its parts");
   await assert.rejects(read(kit, job, 0, "nothing"), SubletError);
 });
 
