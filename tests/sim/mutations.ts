@@ -212,6 +212,11 @@ export const MUTATIONS: readonly Mutation[] = [
     "if (waits) core.delays.add(lease, core.clock.monotonic() + next.delayMs);\n    else ",
     "if (!waits) ",
   ]),
+  mutation("a process that ended is told of before it is known", [
+    "leave.ts",
+    "    await record(tx, at, {",
+    "    if (core.state === 'new') await record(tx, at, {",
+  ]),
   mutation("a revoke is not written down", [
     "cancel.ts",
     'await tx.run("UPDATE jobs SET reason = ? WHERE id = ?", [reason, job]);',

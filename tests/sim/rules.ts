@@ -1,6 +1,6 @@
 /** @module What must hold after every transaction, each rule by itself. */
 
-import type { Change, Changes, LeaseFacts } from "./feed.ts";
+import type { Change, Changes, EventFacts, LeaseFacts } from "./feed.ts";
 import { isLive, isOpen, type Model } from "./model.ts";
 
 /** What a rule may look at beside the database. */
@@ -67,6 +67,28 @@ export const RULES: Readonly<Record<string, Rule>> = {
       if (!told || late || timed.ended === open) {
         return `lease ${id} is ${state}, and nothing says so`;
       }
+    }
+    return null;
+  },
+
+  "a revoke and a worker's standing change together with what tells of them": (_model, changes) => {
+    const told = (name: string, by: (event: EventFacts) => boolean) =>
+      changes.events.some(({ after }) => after.event === name && by(after));
+    for (const { id, before, after } of changes.leases) {
+      if (before === null || before.revoked === after.revoked) continue;
+      if (!told("revoked", ({ lease }) => lease === id)) return `lease ${id} was revoked untold`;
+    }
+    for (const { before, after } of changes.workers) {
+      const of = ({ worker }: EventFacts) => worker === after.name;
+      const is = (what: "drained" | "paused" | "left") => before?.[what] ?? false;
+      const untold = ["drained", "paused", "left"] as const;
+      for (const what of untold) {
+        if (after[what] && !is(what) && !told(what, of)) return `${after.name} is ${what} untold`;
+      }
+      const resumed = is("drained") && !after.drained || is("paused") && !after.paused;
+      if (resumed && !told("resumed", of)) return `${after.name} was resumed untold`;
+      const other = after.incarnation !== null && before?.incarnation !== after.incarnation;
+      if (other && !told("joined", of)) return `${after.name} joined untold`;
     }
     return null;
   },
