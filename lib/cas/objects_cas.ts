@@ -138,7 +138,8 @@ class ObjectsCas implements ObjectsStore {
   /** The tag of the object that was written, or null when there is one already. */
   async #write(cid: Cid, frame: Frame, signal?: AbortSignal): Promise<string | null> {
     const key = objectKey(cid);
-    let found = frame.size <= UNASKED ? null : await this.#bucket.stat(key, signal);
+    const asks = frame.size > UNASKED || this.#whole.knows(objectName(cid));
+    let found = asks ? await this.#bucket.stat(key, signal) : null;
     if (found === null) {
       const tag = await this.#bucket.put(key, frame, { onlyNew: true, signal });
       if (tag !== null) return tag;

@@ -3,21 +3,10 @@
 import * as z from "zod";
 import { cleanPrefix, parseS3Url } from "./s3_endpoint.ts";
 
-/** Classes of S3 whose objects can be read at once. */
-const S3_CLASSES = [
-  "STANDARD",
-  "STANDARD_IA",
-  "ONEZONE_IA",
-  "INTELLIGENT_TIERING",
-  "GLACIER_IR",
-  "REDUCED_REDUNDANCY",
-  "EXPRESS_ONEZONE",
-] as const;
+/** Classes of S3 whose objects have to be restored before they can be read. */
+const ARCHIVES = ["GLACIER", "DEEP_ARCHIVE"];
 
 const GCS_CLASSES = ["STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE"] as const;
-
-const oneOf = <T extends string>(classes: readonly T[], more = "") =>
-  z.enum(classes as readonly [T, ...T[]], { error: `must be one of ${classes.join(", ")}${more}` });
 
 const text = (what: string) => z.string({ error: `must be ${what}` }).min(1, `must be ${what}`);
 
@@ -28,9 +17,13 @@ export const s3Table = z.strictObject({
     (url) => parseS3Url(url) !== null,
     "must be s3://bucket[/prefix]",
   ),
-  storage_class: oneOf(
-    S3_CLASSES,
-    " (objects of GLACIER and DEEP_ARCHIVE cannot be read before they were restored)",
+  // Servers other than AWS have classes of their own.
+  storage_class: text("a storage class, such as GLACIER_IR or STANDARD").regex(
+    /^[A-Z0-9_]{1,64}$/,
+    "must be a storage class, such as GLACIER_IR or STANDARD",
+  ).refine(
+    (name) => !ARCHIVES.includes(name),
+    "its objects cannot be read before they were restored: use GLACIER_IR, or STANDARD",
   ).optional(),
   standard_below: z.int({ error: "must be a number of bytes" })
     .nonnegative("must be a number of bytes").optional(),
@@ -47,7 +40,8 @@ export const gcsTable = z.strictObject({
     (prefix) => cleanPrefix(prefix) !== null,
     'must be the start of names, without "?", "#" and empty parts, "." and ".."',
   ).optional(),
-  storage_class: oneOf(GCS_CLASSES).optional(),
+  storage_class: z.enum(GCS_CLASSES, { error: `must be one of ${GCS_CLASSES.join(", ")}` })
+    .optional(),
   project: text("the id of a project").optional(),
   credentials_file: text("the path of a key file").optional(),
 });

@@ -1,6 +1,7 @@
 /** @module Tests of how buckets are dialed: through a proxy, with another authority's certificates, by which name. */
 
 import assert from "node:assert/strict";
+import { openCas, whereIs } from "../../lib/cas/mod.ts";
 import { openS3 } from "../../lib/cas/s3.ts";
 import { bucketUrl, cleanPrefix, parseS3Url } from "../../lib/cas/s3_endpoint.ts";
 import { isError } from "../../lib/home/mod.ts";
@@ -233,4 +234,46 @@ Deno.test("the URL of a bucket is taken as it stands, or not at all", () => {
   }
   assert.equal(cleanPrefix("/a/b/"), "a/b/");
   assert.equal(cleanPrefix(""), "");
+});
+
+Deno.test("every mistake in the table of a bucket is a line that names the key", async () => {
+  const lines = async (table: Record<string, unknown>) => {
+    const client = () => Promise.reject(new Error("no client is needed"));
+    const error = await openCas(table, { home: "/home/me", env: {}, client })
+      .then(() => null, (error) => error);
+    assert.ok(isError(error, "config"), String(error));
+    return error.message.split("\n");
+  };
+  const s3 = await lines({
+    provider: "s3",
+    url: "https://bucket",
+    storage_class: "DEEP_ARCHIVE",
+    standard_below: -1,
+    endpoint: "x",
+  });
+  assert.equal(s3.length, 4);
+  const all = s3.join("\n");
+  assert.match(all, /plugins\.cas\.url = "https:\/\/bucket".*s3:\/\/bucket\[\/prefix\]/);
+  assert.match(all, /plugins\.cas\.storage_class = "DEEP_ARCHIVE".*restored.*GLACIER_IR/);
+  assert.match(all, /plugins\.cas\.standard_below = -1.*number of bytes/);
+  assert.match(all, /plugins\.cas\.endpoint/);
+  assert.match((await lines({ provider: "s3" }))[0] ?? "", /plugins\.cas\.url/);
+  const gcs = (await lines({
+    provider: "gcs",
+    bucket: "gs://bucket/x",
+    prefix: "a//b",
+    storage_class: "GLACIER_IR",
+    credentials_file: 3,
+  })).join("\n");
+  assert.match(gcs, /plugins\.cas\.bucket = "gs:\/\/bucket\/x".*without gs:\/\//);
+  assert.match(gcs, /plugins\.cas\.prefix = "a\/\/b"/);
+  assert.match(gcs, /plugins\.cas\.storage_class = "GLACIER_IR".*STANDARD, NEARLINE/);
+  assert.match(gcs, /plugins\.cas\.credentials_file = 3/);
+});
+
+Deno.test("one spelling says where a bucket is", () => {
+  assert.equal(whereIs({ provider: "s3", url: "s3://bucket/a/b/" }, "/"), "s3://bucket/a/b");
+  assert.equal(whereIs({ provider: "s3", url: "s3://bucket/" }, "/"), "s3://bucket");
+  assert.equal(whereIs({ provider: "gcs", bucket: "bucket", prefix: "/a/" }, "/"), "gs://bucket/a");
+  assert.equal(whereIs({ provider: "gcs", bucket: "bucket" }, "/"), "gs://bucket");
 });
