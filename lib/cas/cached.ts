@@ -5,10 +5,11 @@
  * otherwise. The directory is laid out as piloop's caches are, so one can be taken over.
  */
 
-import { type Clock, isError, type Log, SubletError } from "../home/mod.ts";
+import { type Clock, isError, type Log } from "../home/mod.ts";
 import { type Eviction, Flush } from "./cached_flush.ts";
+import { listTiers, mendTiers, remoteIntegrity, usageOf } from "./cached_keep.ts";
 import { Markers } from "./cached_markers.ts";
-import { rangeIn, type Readable, sizeIn } from "./cached_read.ts";
+import { CachedReads } from "./cached_reads.ts";
 import { type Remote, Tiers } from "./cached_tiers.ts";
 import { Upkeeper } from "./cached_upkeep.ts";
 import type {
@@ -26,10 +27,8 @@ import type {
 import { openDisk } from "./disk.ts";
 import { sweep } from "./disk_root.ts";
 import { each } from "./each.ts";
-import { checkCancelled, checkLength } from "./limits.ts";
-
-/** Local copies up to this size are checked before any byte is delivered, larger ones while they are. */
-const CHECKED_FIRST = 256 * 1024 * 1024;
+import { checkCancelled } from "./limits.ts";
+import type { AtHand, Frame, Framed } from "./serving.ts";
 
 /** Temporary files that nobody has written to for so many milliseconds are of a crash. */
 const STALE_MS = 60 * 60 * 1000;
@@ -52,7 +51,15 @@ export interface CachedOptions {
 }
 
 /** A store of two tiers. */
-export type CachedStore = Cas & Upkeep & Tiered & Ranged & Sized & AsyncDisposable;
+export type CachedStore =
+  & Cas
+  & Upkeep
+  & Tiered
+  & Ranged
+  & Sized
+  & AtHand
+  & Framed
+  & AsyncDisposable;
 
 /** How a put is done. */
 interface Storing {
@@ -67,6 +74,7 @@ class CachedCas implements CachedStore {
   readonly #tiers: Tiers;
   readonly #policy: Eviction;
   readonly #clock: Clock;
+  readonly #reads: CachedReads;
   readonly #upkeeper: Upkeeper | null;
   /** Whether nothing is kept here. */
   readonly #passing: boolean;
@@ -77,6 +85,12 @@ class CachedCas implements CachedStore {
     this.#policy = { afterMs: days === undefined ? null : days * 86_400_000, maxBytes };
     this.#passing = days === 0;
     this.#clock = clock;
+    this.#reads = new CachedReads(tiers, {
+      clock,
+      passing: this.#passing,
+      touches: days !== undefined || maxBytes !== null,
+      fetched: (cid) => this.#grew(cid),
+    });
     const run = () => this.flush({ evict: true });
     this.#upkeeper = options.upkeep ? new Upkeeper(run, maxBytes, log) : null;
   }
@@ -156,179 +170,61 @@ class CachedCas implements CachedStore {
     this.#upkeeper?.grew(await this.#tiers.local.sizeOf(cid) ?? 0);
   }
 
-  async get(cid: Cid): Promise<Uint8Array | null> {
-    return await this.#read(cid, (store) => store.get(cid));
+  get(cid: Cid): Promise<Uint8Array | null> {
+    return this.#reads.get(cid);
   }
 
-  async getStream(cid: Cid, limits: Limits = {}): Promise<BlobBody | null> {
-    checkCancelled(limits);
-    return await this.#read(cid, (store) => {
-      return store === this.#tiers.local
-        ? this.#localStream(cid, limits)
-        : store.getStream(cid, limits);
-    }, limits);
+  getStream(cid: Cid, limits: Limits = {}): Promise<BlobBody | null> {
+    return this.#reads.getStream(cid, limits);
   }
 
-  async getFile(cid: Cid, path: string): Promise<number | null> {
-    return await this.#read(cid, (store) => store.getFile(cid, path));
+  getFile(cid: Cid, path: string): Promise<number | null> {
+    return this.#reads.getFile(cid, path);
   }
 
-  async getRange(
+  getRange(
     cid: Cid,
     from: number,
     to?: number,
     options: Pick<Limits, "transient"> = {},
   ): Promise<BlobBody | null> {
-    const body = await this.#read(cid, (store) => rangeIn(store, cid, from, to, options));
-    return body === null ? null : this.#tiers.use.holdBody(cid, body);
+    return this.#reads.getRange(cid, from, to, options);
   }
 
-  /**
-   * What `from` gets of the blob: from here, else from here after a fetch, else straight from the remote. A damaged
-   * local copy is mended by the fetch.
-   */
-  async #read<T>(
-    cid: Cid,
-    from: (store: Readable) => Promise<T | null>,
-    limits: Limits = {},
-  ): Promise<T | null> {
-    using _use = this.#tiers.use.hold(cid);
-    const { local, remote } = this.#tiers;
-    let failure: SubletError | null = null;
-    try {
-      const found = await from(local);
-      if (found !== null) {
-        await this.#touch(cid);
-        return found;
-      }
-    } catch (error) {
-      if (!isError(error, "integrity", "unavailable")) throw error;
-      failure = error;
-    }
-    await this.#checkSize(cid, limits);
-    if (!this.#passing && failure?.code !== "unavailable") {
-      const fetched = await this.#tiers.fetch(cid);
-      const found = fetched === "here" ? await from(local) : null;
-      if (found !== null) {
-        await this.#grew(cid);
-        return found;
-      }
-    }
-    const found = await this.#tiers.fromRemote(cid, () => from(remote));
-    if (found === null && failure !== null) throw failure;
-    return found;
+  atHand(cid: Cid): Uint8Array<ArrayBuffer> | null {
+    return this.#reads.atHand(cid);
   }
 
-  /** Throws when the remote says that the blob breaks `limits`: then it need not be fetched to find out. */
-  async #checkSize(cid: Cid, limits: Limits): Promise<void> {
-    if (limits.maxBytes === undefined && limits.expectedLength === undefined) return;
-    const size = await this.#tiers.remote.sizeOf?.(cid) ?? null;
-    if (size !== null) checkLength(size, limits, cid);
+  sizeAtHand(cid: Cid): number | null {
+    return this.#tiers.local.sizeAtHand(cid);
   }
 
-  async #localStream(cid: Cid, limits: Limits): Promise<BlobBody | null> {
-    const { local, use } = this.#tiers;
-    const body = await local.getStream(cid, limits);
-    if (body === null || body.bytes !== undefined) return body;
-    if (body.length === null || body.length > CHECKED_FIRST) {
-      return use.holdBody(cid, body, (error) => {
-        // These bytes are lost to their reader; the next one gets whole ones.
-        if (isError(error, "integrity")) this.#mendAside(cid);
-      });
-    }
-    await body.stream.cancel();
-    // Throws when it is damaged.
-    const checked = await local.getRange(cid, 0, undefined, limits);
-    if (checked === null) return null;
-    checkCancelled(limits);
-    return use.holdBody(cid, checked);
-  }
-
-  #mendAside(cid: Cid): void {
-    this.#tiers.fetch(cid).catch((error) => {
-      this.#tiers.log.event("cas.not_mended", { cid, error });
-    });
-  }
-
-  async #touch(cid: Cid): Promise<void> {
-    if (this.#policy.afterMs === null && this.#policy.maxBytes === null) return;
-    const now = this.#clock.now();
-    if (!this.#tiers.use.touch(cid, now)) return;
-    // Reading goes on without it, on a disk that is read-only, say.
-    await this.#tiers.markers.touch(cid, now).catch((error) => {
-      this.#tiers.log.event("cas.not_touched", { cid, error });
-    });
+  /** Null also for a local copy that is damaged: `getStream` mends it. */
+  getFrame(cid: Cid): Promise<Frame | null> {
+    return this.#reads.getFrame(cid);
   }
 
   /** With `check`, a blob that only this machine holds counts as absent: whoever puts it then shares it. */
-  async sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
-    using _use = this.#tiers.use.hold(cid);
-    const { local, remote, markers } = this.#tiers;
-    if (options.check && await markers.find(cid) === null) {
-      const size = await sizeIn(remote, cid, options);
-      if (size !== null) await this.#tiers.mark(cid);
-      return size;
-    }
-    return await local.sizeOf(cid, options) ?? await sizeIn(remote, cid, options);
+  sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
+    return this.#reads.sizeOf(cid, options);
   }
 
-  async *list(): AsyncGenerator<Cid, void, undefined> {
-    const seen = new Set<Cid>();
-    for await (const cid of this.#tiers.local.list()) {
-      seen.add(cid);
-      yield cid;
-    }
-    for await (const cid of this.#tiers.markers.list()) if (!seen.has(cid)) yield cid;
+  list(): AsyncIterable<Cid> {
+    return listTiers(this.#tiers);
   }
 
-  async usage(): Promise<Usage> {
-    const local = await this.#tiers.local.usage();
-    let marked = 0;
-    let elsewhere = 0;
-    for await (const cid of this.#tiers.markers.list()) {
-      marked++;
-      if (!await this.#tiers.local.has(cid)) elsewhere++;
-    }
-    return {
-      blobs: local.blobs + elsewhere,
-      bytes: local.bytes,
-      tiers: { local: local.blobs, remote: marked, where: this.#tiers.markers.where },
-    };
+  usage(): Promise<Usage> {
+    return usageOf(this.#tiers);
   }
 
   /** A local copy is read and hashed. The remote is asked about a blob that is not here, which is not fetched. */
   async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
     const found = await this.#tiers.local.integrity(cid);
-    return found === "missing" ? await this.#remoteIntegrity(cid) : found;
+    return found === "missing" ? await remoteIntegrity(this.#tiers, cid) : found;
   }
 
-  async #remoteIntegrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
-    const { remote } = this.#tiers;
-    if (remote.integrity !== undefined) return await remote.integrity(cid);
-    if (!await remote.has(cid)) return "missing";
-    if (remote.sizeOf === undefined) return "ok";
-    return await remote.sizeOf(cid, { check: true }) === null ? "corrupt" : "ok";
-  }
-
-  async mend(cid: Cid): Promise<"ok" | "mended" | "lost"> {
-    const { local, markers } = this.#tiers;
-    const here = await local.integrity(cid);
-    const there = await this.#remoteIntegrity(cid);
-    if (there === "ok" && here !== "corrupt") {
-      await this.#tiers.mark(cid);
-      return "ok";
-    }
-    if (there !== "ok") await markers.drop(cid);
-    if (here === "ok") {
-      await this.#tiers.upload(cid);
-      return "mended";
-    }
-    try {
-      return await this.#tiers.fetch(cid) === "here" ? "mended" : "lost";
-    } catch (error) {
-      if (isError(error, "integrity")) return "lost";
-      throw error;
-    }
+  mend(cid: Cid): Promise<"ok" | "mended" | "lost"> {
+    return mendTiers(this.#tiers, cid);
   }
 
   async flush(options: { readonly evict?: boolean } = {}): Promise<Flushed> {

@@ -1,12 +1,17 @@
 /** @module The two tiers of a cache, and how one blob gets from one to the other. */
 
 import { isError, type Log, messageOf, SubletError } from "../home/mod.ts";
-import { InUse } from "./in_use.ts";
+import { Live } from "./cached_live.ts";
 import type { Markers } from "./cached_markers.ts";
+import { rangeIn } from "./cached_parts.ts";
 import { objectName } from "./cid.ts";
-import type { Cas, Cid, Ranged, Sized, Tiered, Upkeep } from "./contract.ts";
+import type { BlobBody, Cas, Cid, Ranged, Sized, Tiered, Upkeep } from "./contract.ts";
 import type { DiskStore } from "./disk.ts";
+import { InUse } from "./in_use.ts";
 import { streamOfNext } from "./streams.ts";
+
+/** Smaller blobs are delivered once they are fetched. */
+const LIVE_FROM = 1024 * 1024;
 
 /** A remote tier: any store. */
 export type Remote = Cas & Partial<Ranged & Sized & Upkeep & Tiered & AsyncDisposable>;
@@ -39,17 +44,38 @@ export class Tiers {
 
   /** Bring the blob here from the remote. Those who ask for one blob at once share one fetch. */
   fetch(cid: Cid): Promise<Fetched> {
-    return once(this.#fetches, cid, () => this.#fetch(cid));
+    return once(this.#fetches, cid, () => this.#fetch(cid, null));
   }
 
-  async #fetch(cid: Cid): Promise<Fetched> {
+  /** {@linkcode Tiers.fetch}; a large blob is delivered meanwhile, to the one who asked first. */
+  async fetchLive(cid: Cid): Promise<Fetched | BlobBody> {
+    if (this.#fetches.has(objectName(cid))) return await this.fetch(cid);
+    const live = new Live();
+    const fetched = once(this.#fetches, cid, () => this.#fetch(cid, live));
+    fetched.catch(() => live.open(null));
+    const length = await live.opened;
+    if (length === null || length < LIVE_FROM) return await fetched;
+    return live.body(length, fetched, async (at) => {
+      const store = await fetched === "here" ? this.local : this.remote;
+      const body = await rangeIn(store, cid, at, undefined, {});
+      if (body !== null) return body.stream;
+      throw new SubletError("unavailable", `blob ${cid} went away while it was read`);
+    });
+  }
+
+  async #fetch(cid: Cid, live: Live | null): Promise<Fetched> {
+    using _use = this.use.hold(cid);
     const body = await this.fromRemote(cid, () => this.remote.getStream(cid, { transient: true }));
+    live?.open(body?.length ?? null);
     if (body === null) return "nowhere";
     let failure: { error: unknown } | null = null;
     const reader = body.stream.getReader();
     const next = async () => {
       try {
-        return (await reader.read()).value ?? null;
+        const { value } = await reader.read();
+        if (value === undefined) live?.complete();
+        else live?.push(value);
+        return value ?? null;
       } catch (error) {
         failure = { error };
         throw error;

@@ -25,6 +25,7 @@ import { InUse } from "./in_use.ts";
 import { SMALL } from "./intake.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
 import { encode } from "./object_encode.ts";
+import type { Frame, Framed } from "./serving.ts";
 import { SqliteFrame } from "./sqlite_frame.ts";
 import { type BlobRow, BlobRows } from "./sqlite_rows.ts";
 import { SqliteUpload } from "./sqlite_upload.ts";
@@ -48,8 +49,11 @@ export interface SqliteCasOptions {
   readonly sweepAfterMs?: number;
 }
 
+/** A frame that is not smaller than this share of its blob saves nothing. */
+const WORTH = 0.9;
+
 /** A store in one file. */
-export type SqliteStore = Cas & Upkeep & Ranged & Sized & Evictable & AsyncDisposable;
+export type SqliteStore = Cas & Upkeep & Ranged & Sized & Evictable & Framed & AsyncDisposable;
 
 class SqliteCas implements SqliteStore {
   readonly #rows: BlobRows;
@@ -201,6 +205,16 @@ class SqliteCas implements SqliteStore {
     const { length } = found.row;
     const place = (at: number) => at < 0 ? Math.max(0, length + at) : Math.min(length, at);
     return this.#body(found, found.part(place(from), place(to ?? length)));
+  }
+
+  async getFrame(cid: Cid): Promise<Frame | null> {
+    using _use = this.#use.hold(cid);
+    const frame = await named(cid, () => this.#open(cid));
+    if (frame === null) return null;
+    const { stored, length } = frame.row;
+    if (stored >= length * WORTH) return null;
+    await this.#check(frame);
+    return { length: stored, blob: length, stream: this.#body(frame, frame.chunks()).stream };
   }
 
   /** `bytes` of the blob, which is not released while they are read. */

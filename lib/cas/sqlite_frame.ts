@@ -31,7 +31,7 @@ export class SqliteFrame {
   /** All its bytes, checked. */
   async *checked(limits: Limits = {}): AsyncGenerator<Uint8Array, void, undefined> {
     const found = { length: 0 };
-    yield* verified(this.cid, decode(() => this.#chunks()), limits, (length) => {
+    yield* verified(this.cid, decode(() => this.chunks()), limits, (length) => {
       found.length = length;
     });
     if (found.length !== this.row.length) {
@@ -50,13 +50,14 @@ export class SqliteFrame {
         for (let bytes = await raw.next(); bytes !== null; bytes = await raw.next()) yield bytes;
         at = raw.at;
       }
-      if (at < to) yield* slice(decode(() => this.#chunks()), at, to);
+      if (at < to) yield* slice(decode(() => this.chunks()), at, to);
     } catch (error) {
       throw blobError(this.cid, error);
     }
   }
 
-  async *#chunks(): AsyncGenerator<Uint8Array, void, undefined> {
+  /** The bytes of the frame itself. */
+  async *chunks(): AsyncGenerator<Uint8Array, void, undefined> {
     for (let place = 0; place * CHUNK < this.row.stored; place++) yield await this.#chunk(place);
     // What follows belongs to no frame, and is seen by whoever decodes it.
     const more = await this.rows.chunk(this.row.frame, Math.ceil(this.row.stored / CHUNK));

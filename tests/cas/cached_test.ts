@@ -1,6 +1,7 @@
 /** @module Tests of the cached provider: its contract, its markers, and what happens when a tier fails. */
 
 import assert from "node:assert/strict";
+import { zstdDecompressSync } from "node:zlib";
 import {
   type Cas,
   checkCas,
@@ -351,4 +352,25 @@ Deno.test("a put that is cancelled while it is uploaded says so, and the upload 
   go.resolve();
   await cas.put(text("slow"));
   assert.deepEqual(await there.get(cidOf(text("slow"))), text("slow"));
+});
+
+Deno.test("a served cache gives small blobs at hand and compressed ones as frames, never damaged ones", async () => {
+  await using scratch = await TempDir.make();
+  const { local } = tiersIn(scratch.path);
+  await using cas = await openCache(scratch.path);
+  const [small, large] = [noise(400), new Uint8Array(400_000).map((_, i) => i >> 9)];
+  const [cid, zeros] = [await cas.put(small), await cas.put(large)];
+  assert.deepEqual(cas.atHand(cid), small);
+  assert.equal(cas.sizeAtHand(zeros), large.length);
+  const frame = await cas.getFrame(zeros);
+  assert.ok(frame !== null && frame.blob === large.length && frame.length < 50_000);
+  const bytes = await new Response(frame.stream as ReadableStream).bytes();
+  assert.deepEqual(new Uint8Array(zstdDecompressSync(bytes)), large);
+  await damageObject(local, zeros, "flipped");
+  assert.equal(await cas.getFrame(zeros), null);
+  const body = await cas.getStream(zeros);
+  assert.deepEqual(await new Response(body?.stream as ReadableStream).bytes(), large);
+  assert.notEqual(await cas.getFrame(zeros), null, "it is mended");
+  assert.equal(await cas.getFrame(cidOf(text("absent"))), null);
+  assert.equal(cas.atHand(cidOf(text("absent"))), null);
 });

@@ -1,6 +1,7 @@
 /** @module Tests of the sqlite provider. */
 
 import assert from "node:assert/strict";
+import { zstdDecompressSync } from "node:zlib";
 import { checkCas, cidOf, objectName, openHttpCas, openSqliteCas } from "../../lib/cas/mod.ts";
 import { isError } from "../../lib/home/mod.ts";
 import { openHttpClient } from "../../lib/net/mod.ts";
@@ -173,4 +174,21 @@ Deno.test("a file that is no store of ours is refused, and says what it is", asy
     openSqliteCas({ path }),
     (error) => isError(error, "unavailable") && error.message.includes("99"),
   );
+});
+
+Deno.test("a compressed blob is given as its frame, unless it is damaged", async () => {
+  await using scratch = await TempDir.make();
+  const path = scratch.join("store.sqlite");
+  await using cas = await openSqliteCas({ path });
+  const data = new Uint8Array(400_000).map((_, i) => i >> 9);
+  const cid = await cas.put(data);
+  const frame = await cas.getFrame(cid);
+  assert.ok(frame !== null && frame.blob === data.length && frame.length < 50_000);
+  const bytes = await new Response(frame.stream as ReadableStream).bytes();
+  assert.equal(bytes.length, frame.length);
+  assert.deepEqual(new Uint8Array(zstdDecompressSync(bytes)), data);
+  assert.equal(await cas.getFrame(await cas.put(noise(400_000))), null, "it saves nothing");
+  await damageRows(path, cid, "flipped");
+  await assert.rejects(cas.getFrame(cid), (error) => isError(error, "integrity"));
+  assert.equal(await cas.getFrame(cidOf(text("absent"))), null);
 });
