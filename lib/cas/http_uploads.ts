@@ -72,7 +72,7 @@ async function begin(
   }
   gate.checkSize(length, what);
   const upload = await uploads.begin(token, cid, length, async () => {
-    using _room = await gate.reserve(length, what, await uploads.pending());
+    using _room = await gate.reserve(length, what, uploads.pending);
   });
   return await state(uploads, upload, 201);
 }

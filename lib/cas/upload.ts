@@ -19,6 +19,7 @@ export class Upload {
   readonly #clock: Clock;
   readonly #load: () => Promise<PartFile | null>;
   #file: Promise<PartFile | null> | null = null;
+  #known: PartFile | null = null;
   readonly #sending = new Set<Sending>();
   #finishing: Promise<void> | null = null;
   /** When its last part came, Unix ms. */
@@ -38,7 +39,16 @@ export class Upload {
   }
 
   /** Its file, read when it is first asked for. Null: it is gone. */
-  readonly file = (): Promise<PartFile | null> => this.#file ??= this.#load();
+  readonly file = (): Promise<PartFile | null> => this.#file ??= this.#read();
+
+  async #read(): Promise<PartFile | null> {
+    return this.#known = await this.#load();
+  }
+
+  /** Bytes that are missing; all, as long as the file was not read. */
+  get left(): number {
+    return this.#known?.left ?? this.length;
+  }
 
   /** Whether parts of it are on their way. */
   get busy(): boolean {

@@ -86,9 +86,9 @@ export class Uploads {
   }
 
   /** Bytes that open uploads have announced, and not sent yet. */
-  async pending(): Promise<number> {
+  get pending(): number {
     let bytes = 0;
-    for (const upload of this.#open.values()) bytes += (await upload.file())?.left ?? 0;
+    for (const upload of this.#open.values()) bytes += upload.left;
     return bytes;
   }
 
