@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { until } from "../kit/mod.ts";
 import { AgentCluster, exists } from "./agent_cluster.ts";
+import { compiledFile } from "./compiled.ts";
 
 Deno.test("two workers run agents, and their commits and unsaved work land in the campaign's repository", async () => {
   await using agents = await AgentCluster.make({ agents: 1 });
@@ -50,6 +51,30 @@ Deno.test("an agent outlives its worker that is killed, is prompted by the next 
   assert.equal(job.leases.length, 1);
   const raw = await agents.sublet("attach", String(queued.job), "--raw");
   assert.equal(raw.stdout.match(/done with 0/g)?.length, 4);
+});
+
+const compiled = await compiledFile();
+
+Deno.test({
+  name: `in the compiled file too an agent outlives its worker and is prompted by the next one${
+    compiled.skipped === null ? "" : ` (SKIPPED: ${compiled.skipped})`
+  }`,
+  ignore: compiled.path === null,
+  async fn() {
+    await using agents = await AgentCluster.make({ binary: compiled.path ?? "" });
+    const token = await agents.worker("ada");
+    const queued = await agents.waiting("echo begun >said", "echo more >>said", "codex");
+    agents.cluster.programs.kill("ada");
+    await agents.cluster.programs.ended("ada");
+    await agents.restart("ada", token);
+    const prompted = await agents.sublet("prompt", String(queued.job), "$ echo prompted >>said");
+    assert.equal(prompted.code, 0, prompted.stderr);
+    await agents.open();
+    const ended = await agents.ended(queued);
+    assert.equal(ended.state, "finished", JSON.stringify(ended));
+    assert.equal(ended.usage?.turns, 2);
+    assert.equal(await agents.show(ended, "said"), "begun\nmore\nprompted\n");
+  },
 });
 
 Deno.test("an agent that ended while its worker was down is reported by the next one", async () => {
