@@ -42,7 +42,13 @@ export class Upload {
   readonly file = (): Promise<PartFile | null> => this.#file ??= this.#read();
 
   async #read(): Promise<PartFile | null> {
-    return this.#known = await this.#load();
+    try {
+      return this.#known = await this.#load();
+    } catch (error) {
+      // The disk may be well the next time.
+      this.#file = null;
+      throw error;
+    }
   }
 
   /** Bytes that are missing; all, as long as the file was not read. */
