@@ -181,3 +181,29 @@ Deno.test("two agents that change one file of the workspace lose neither's", asy
   const ended = await agents.ended(queued);
   assert.match(Object.keys(ended.landed?.workspace.beside ?? {}).join(), /^notes$/);
 });
+
+Deno.test("an agent whose lease was lost while its worker was down is stopped, and its work is not lost", async () => {
+  await using agents = await AgentCluster.make({ patient: false });
+  const token = await agents.worker("ada");
+  const queued = await agents.waiting("echo begun >said; echo $$ >$SUBLET_HOME/pid");
+  agents.cluster.programs.kill("ada");
+  await agents.cluster.programs.ended("ada");
+  const lost = await agents.ended(queued);
+  assert.equal(lost.state, "lost", JSON.stringify(lost));
+  const pid = Number(await Deno.readTextFile(`${agents.root}/ada/pid`));
+  assert.ok(await exists(`/proc/${pid}`), "it runs on meanwhile");
+  await agents.restart("ada", token);
+  await until(
+    "what it did is handed in",
+    async () =>
+      (await agents.sublet("job", "show", String(queued.job))).stdout.includes("stale_report"),
+  );
+  assert.ok(!await exists(`/proc/${pid}`), "it was stopped");
+  const { code, stderr } = await agents.sublet("job", "recover", String(queued.job));
+  assert.equal(code, 0, stderr);
+  const recovered = await until("it lands", async () => {
+    const now = await agents.agent(queued);
+    return now.landed?.ref === undefined || now.landed.ref === null ? null : now;
+  });
+  assert.equal(await agents.show(recovered, "said"), "begun\n");
+});
