@@ -124,6 +124,37 @@ Deno.test("sublet agent prints what the agent says, over a restart of the server
   }
 });
 
+Deno.test("a server that is killed right after it took reports puts all of their work in place when it is back", async () => {
+  await using made = await cluster();
+  const { programs } = made;
+  const worker = await HandAgent.join(made, "hand");
+  const count = 4;
+  const asked: AgentResult[] = [];
+  for (let n = 0; n < count; n++) asked.push(await ask(made, "--dedup", `k${n}`));
+  const reports: [number, object][] = [];
+  for (let n = 0; n < count; n++) {
+    const { lease, job } = await worker.start();
+    const brought = await work(made, worker, job.artifact.revision);
+    const workspace = { [`note-${n}.txt`]: await worker.put(`note ${n}`) };
+    reports.push([lease, { kind: "agent_finished", process: ENDED, work: brought, workspace }]);
+  }
+  await Promise.all(reports.map(([lease, report]) => worker.report(lease, report)));
+  programs.kill("server");
+  await programs.ended("server");
+  await made.serve();
+  for (const { agent } of asked) {
+    const ended = await until(`agent ${agent} has landed`, async () => {
+      const now = await made.api<AgentResult>("GET", `/v1/agents/${agent}?wait=5`);
+      return now.state === "landing" ? null : now;
+    });
+    assert.equal(ended.state, "finished", ended.error ?? "");
+    const ref = ended.landed?.ref ?? "";
+    assert.equal(await programs.git(`${made.root}/repo`, "show", `${ref}:value`), "42\n");
+  }
+  const notes = [...Deno.readDirSync(`${made.root}/server/projects/1/workspace`)];
+  assert.equal(notes.filter(({ name }) => /^note-\d\.txt$/.test(name)).length, count);
+});
+
 Deno.test("sublet prompt says what the worker answered, and a cancelled agent exits with 3", async () => {
   await using made = await cluster();
   const { programs } = made;
