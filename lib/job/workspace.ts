@@ -19,6 +19,8 @@ import { sameFile, WorkspacePath } from "./workspace_path.ts";
 
 /** How often a name beside is looked for. */
 const MAX_BESIDE = 100;
+/** The name of a file that is being written: see `writeBeneath`. */
+const PART = /^\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.part$/;
 
 /** What an agent did to its copy. */
 export interface WorkspaceChanges {
@@ -35,6 +37,7 @@ export class Workspaces {
   readonly #home: string;
   readonly #cas: Cas;
   readonly #seen = new SeenFiles();
+  readonly #swept = new Set<number>();
   /** The last of what is done to each campaign's: one thing at a time. */
   readonly #last = new Map<number, Promise<unknown>>();
 
@@ -48,7 +51,7 @@ export class Workspaces {
   snapshot(campaign: number): Promise<NonNullable<Source["workspace"]>> {
     return this.#alone(campaign, async () => {
       const place = placeOf(campaign);
-      mkdirBeneath(this.#home, place);
+      await this.#open(campaign);
       const { manifest } = await storeTree(this.#cas, `${this.#home}/${place}`, {
         seen: this.#seen,
       });
@@ -62,8 +65,7 @@ export class Workspaces {
    */
   merge(campaign: number, work: WorkspaceChanges): Promise<LandedWorkspace> {
     return this.#alone(campaign, async () => {
-      const root = `${this.#home}/${placeOf(campaign)}`;
-      mkdirBeneath(this.#home, placeOf(campaign));
+      const root = await this.#open(campaign);
       const before = await this.#blobs(work.snapshot);
       const landed: Landing = { written: 0, removed: 0, beside: {}, blocked: {}, kept: [] };
       for (const path of Object.keys(work.changes).sort()) {
@@ -80,6 +82,16 @@ export class Workspaces {
     });
   }
 
+  /** Make the directory, and remove what a process that died in the middle of a write left there. */
+  async #open(campaign: number): Promise<string> {
+    mkdirBeneath(this.#home, placeOf(campaign));
+    const root = `${this.#home}/${placeOf(campaign)}`;
+    if (this.#swept.has(campaign)) return root;
+    await sweep(root);
+    this.#swept.add(campaign);
+    return root;
+  }
+
   async #blobs(snapshot: Cid): Promise<Map<string, Cid>> {
     const { entries } = await readManifest(this.#cas, snapshot);
     return new Map(entries.flatMap((entry) => isLink(entry) ? [] : [[entry.path, entry.blob]]));
@@ -94,6 +106,14 @@ export class Workspaces {
     } finally {
       if (this.#last.get(campaign) === mine) this.#last.delete(campaign);
     }
+  }
+}
+
+async function sweep(directory: string): Promise<void> {
+  for await (const { name, isDirectory, isFile } of Deno.readDir(directory)) {
+    const path = `${directory}/${name}`;
+    if (isDirectory) await sweep(path);
+    else if (isFile && PART.test(name)) await Deno.remove(path);
   }
 }
 

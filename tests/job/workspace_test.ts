@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Cid, openMemory } from "../../lib/cas/mod.ts";
+import { type Cas, type Cid, openMemory, readManifest } from "../../lib/cas/mod.ts";
 import { Workspaces } from "../../lib/job/workspace.ts";
 import { TempDir } from "../kit/mod.ts";
 
@@ -8,7 +8,7 @@ const encoder = new TextEncoder();
 /** A workspace of campaign 1 that holds `files`, as an agent got it. */
 async function given(files: Record<string, string>) {
   const dir = await TempDir.make();
-  const cas = openMemory();
+  const cas: Cas = openMemory();
   const workspaces = new Workspaces(dir.path, cas);
   const root = dir.join("projects", "1", "workspace");
   await Deno.mkdir(root, { recursive: true });
@@ -24,7 +24,7 @@ async function given(files: Record<string, string>) {
   const merge = async (changes: Record<string, Cid | null>, author = "agent-7") =>
     await workspaces.merge(1, { snapshot: manifest, changes, author });
   const text = (path: string) => Deno.readTextFile(`${root}/${path}`).catch(() => null);
-  return { dir, root, write, put, merge, text };
+  return { dir, root, cas, write, put, merge, text };
 }
 
 const NONE = { written: 0, removed: 0, beside: {}, blocked: {}, kept: [] };
@@ -117,4 +117,17 @@ Deno.test("two agents that change one file at once both keep theirs", async () =
     ),
   ];
   assert.deepEqual(texts.sort(), ["1", "2", "3"]);
+});
+
+Deno.test("what a process that died in a write left is swept, once, and nothing else", async () => {
+  const at = await given({ "a.txt": "a" });
+  await using _ = at.dir;
+  const part = `d/.${crypto.randomUUID()}.part`;
+  await at.write(part, "half");
+  await at.write("d/.mine.part", "mine");
+  const next = new Workspaces(at.dir.path, at.cas);
+  const { manifest } = await next.snapshot(1);
+  const { entries } = await readManifest(at.cas, manifest);
+  assert.deepEqual(entries.map(({ path }) => path), ["a.txt", "d/.mine.part"]);
+  assert.equal(await at.text(part), null);
 });
