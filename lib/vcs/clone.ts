@@ -18,7 +18,7 @@ function judgeUrl(url: string): { readonly url: string; readonly parsed: URL | n
   // deno-lint-ignore no-control-regex -- a line break would be a second line of a file that git reads
   if (/[\u0000-\u0020\u007f]/.test(url)) refuse("it holds a blank or a control character");
   if (url.startsWith("-")) refuse("it starts with a dash");
-  if (url.includes("::")) refuse("it names a helper program");
+  if (/^[A-Za-z0-9+.-]+::/.test(url)) refuse("it names a helper program");
   if (url.startsWith("/")) return { url, parsed: null };
   const parsed = URL.canParse(url) ? new URL(url) : null;
   if (parsed !== null && SCHEMES.has(parsed.protocol)) {

@@ -101,6 +101,8 @@ Deno.test("an address that would run a program, or is an option, is refused befo
     });
     assert.deepEqual(commands, [], url);
   }
+  const six = await failure(bench.vcs.clone("http://[::1]:9/x", path));
+  assert.ok(isError(six, "failed"), "an address of IPv6 names no helper");
   const ssh = await failure(bench.vcs.clone("git@host.invalid:x", path, "token"));
   assert.ok(isError(ssh, "invalid_request"));
 });
