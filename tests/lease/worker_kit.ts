@@ -2,7 +2,15 @@
 
 import { type Cid, openMemory } from "../../lib/cas/mod.ts";
 import { type Ids, type Log, SubletError } from "../../lib/home/mod.ts";
-import type { JobControl, JobRunner, Outcome, Report } from "../../lib/job/mod.ts";
+import type {
+  JobControl,
+  JobRunner,
+  Outcome,
+  Prompt,
+  Report,
+  Salvage,
+  SavedPart,
+} from "../../lib/job/mod.ts";
 import type { LeaseClient, Registration, WorkerInfo } from "../../lib/lease/client.ts";
 import { MemorySpool } from "../../lib/lease/spool_memory.ts";
 import type { WorkerEnd, WorkerOptions } from "../../lib/lease/worker_options.ts";
@@ -122,6 +130,14 @@ export class FakeServer implements LeaseClient {
     return this.#call("queued", { message, error }, () => {});
   }
 
+  secrets(lease: number): Promise<ReadonlyMap<string, string>> {
+    return this.#call("secrets", { lease }, () => new Map([["KEY", "value"]]));
+  }
+
+  saved(part: SavedPart): Promise<void> {
+    return this.#call("saved", part, () => {});
+  }
+
   send(repo: number, revisions: readonly string[], have: readonly string[]): Promise<Cid[] | null> {
     return this.#call("send", { repo, revisions, have }, () => []);
   }
@@ -176,6 +192,40 @@ export class FakeRunner implements JobRunner {
       control.stop.addEventListener("abort", stopped);
     });
   }
+}
+
+/** Runs jobs that take prompts, and that a later process can take over. */
+export class FakeAgents extends FakeRunner {
+  readonly prompts: (Prompt & { readonly lease: number })[] = [];
+  readonly keepsStale = true;
+  /** What an earlier process left of lost leases. */
+  left: Salvage[] = [];
+
+  override run(job: unknown, control: JobControl): Promise<Outcome> {
+    return leaving(super.run(job, control), control);
+  }
+
+  override recover(job: unknown, held: unknown, control: JobControl): Promise<Outcome> {
+    return leaving(super.recover(job, held, control), control);
+  }
+
+  prompt(lease: number, prompt: Prompt): Promise<string | null> {
+    this.prompts.push({ lease, ...prompt });
+    return Promise.resolve(null);
+  }
+
+  async *salvage(isHeld: (lease: number) => boolean): AsyncIterable<Salvage> {
+    for (const each of this.left) if (!isHeld(each.lease)) yield await Promise.resolve(each);
+  }
+}
+
+function leaving(running: Promise<Outcome>, { leave }: JobControl): Promise<Outcome> {
+  return Promise.race([
+    running,
+    new Promise<Outcome>((resolve) =>
+      leave?.addEventListener("abort", () => resolve({ left: true }))
+    ),
+  ]);
 }
 
 export function reportOf(what: string): { report: Report } {
