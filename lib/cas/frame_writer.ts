@@ -6,30 +6,28 @@
  */
 
 import { createHasher, HASH_PIECE } from "./blake3.ts";
-import { hashPool, startHashPool } from "./hash_pool.ts";
+import { type Batch, BLOCKS, BLOCKS_OF_MANY, giveBatch, takeBatch } from "./frame_batch.ts";
+import { type BatchEncoder, encoderOf } from "./frame_encoder.ts";
+import { type HashPool, hashPool, startHashPool } from "./hash_pool.ts";
 import { isDense } from "./object_encode.ts";
-import {
-  BLOCK,
-  BLOCK_HEADER,
-  BLOCK_MAX,
-  HEADER,
-  writeBlockHeader,
-  writeHeader,
-} from "./zstd_frame.ts";
-import { createEncoder, type Steps } from "./zstd_steps.ts";
+import { BLOCK_MAX, HEADER, writeHeader } from "./zstd_frame.ts";
 
-/** Blocks of a batch: half a MiB. */
-const BLOCKS = 4;
-const STRIDE = BLOCK_HEADER + BLOCK_MAX;
-const CAPACITY = BLOCKS * BLOCK_MAX;
-const PIECES = CAPACITY / HASH_PIECE;
+/** Batches are small when more blobs than this are on their way. */
+const MANY = 16;
+/** Pieces of a block. */
+const PIECES = BLOCK_MAX / HASH_PIECE;
 
 /** Blobs from this size on go through the threads, when they are up. */
 const POOL_FROM = 1024 * 1024;
 /** A blob of this size is worth the start of the threads. */
 const START_FROM = 32 * 1024 * 1024;
-/** Batches of one blob under way, besides the one that fills. */
+
+/** Batches of one blob under way, besides the one that fills, when few blobs are on their way. */
 const POOL_DEPTH = 3;
+const FEW = 4;
+
+/** Blobs on their way. */
+let writers = 0;
 
 /** Where a frame goes. */
 export interface FrameTarget {
@@ -39,78 +37,41 @@ export interface FrameTarget {
   overwrite(bytes: Uint8Array, at: number): Promise<void>;
 }
 
-/** Blocks of content, each behind the gap for its header. */
-class Batch {
-  readonly bytes = new Uint8Array(new SharedArrayBuffer(BLOCKS * STRIDE));
-  used = 0;
-
-  /** How many of `source` found room. */
-  fill(source: Uint8Array): number {
-    let at = 0;
-    while (at < source.length && this.used < CAPACITY) {
-      const inBlock = this.used % BLOCK_MAX;
-      const take = Math.min(source.length - at, BLOCK_MAX - inBlock);
-      const block = Math.floor(this.used / BLOCK_MAX);
-      this.bytes.set(source.subarray(at, at + take), block * STRIDE + BLOCK_HEADER + inBlock);
-      this.used += take;
-      at += take;
-    }
-    return at;
-  }
-
-  /** The content, block by block. */
-  blocks(): Uint8Array[] {
-    return Array.from({ length: Math.ceil(this.used / BLOCK_MAX) }, (_, i) => {
-      const from = i * STRIDE + BLOCK_HEADER;
-      return this.bytes.subarray(from, from + Math.min(BLOCK_MAX, this.used - i * BLOCK_MAX));
-    });
-  }
-
-  /** The batch as raw blocks. */
-  frame(last: boolean): Uint8Array {
-    const count = Math.max(last ? 1 : 0, Math.ceil(this.used / BLOCK_MAX));
-    for (let i = 0; i < count; i++) {
-      const size = Math.min(BLOCK_MAX, this.used - i * BLOCK_MAX);
-      writeBlockHeader(this.bytes, i * STRIDE, BLOCK.raw, size, last && i === count - 1);
-    }
-    return this.bytes.subarray(0, count * BLOCK_HEADER + this.used);
-  }
-}
-
-/** Batches that nobody uses, kept for the next blob: no more than so many. */
-const SPARE = 8;
-const spare: Batch[] = [];
-
-function takeBatch(): Batch {
-  const batch = spare.pop() ?? new Batch();
-  batch.used = 0;
-  return batch;
-}
-
-function giveBatch(batch: Batch): void {
-  if (spare.length < SPARE) spare.push(batch);
-}
-
 /** A blob on its way into a store. Discard it with {@linkcode FrameWriter.close} in every case. */
 export class FrameWriter {
   readonly #target: FrameTarget;
   readonly #announced: number;
   readonly #hasher = createHasher();
-  #current = takeBatch();
+  readonly #blocks: number;
+  readonly #threads: boolean;
+  #current: Batch;
+  /** The last one that was stored. */
+  #free: Batch | null = null;
   /** Batches being hashed and stored, the oldest first. */
   readonly #busy: { readonly batch: Batch; readonly done: Promise<void> }[] = [];
   #stored: Promise<void> = Promise.resolve();
   #hashed: Promise<void> = Promise.resolve();
-  #encoder: Steps | null = null;
+  #encoder: BatchEncoder | null = null;
   #started = false;
   #length = 0;
   #pieces = 0;
   #closed = false;
 
-  /** `announced` is the length of the blob, if it is known; another one costs a write more. */
-  constructor(target: FrameTarget, announced: number | null) {
+  /**
+   * `announced` is the length of the blob, if it is known; another one costs a write more. `threads`: hash in a thread
+   * what does not compress. Its messages are a quarter more work in all, so it is worth it where there is a core besides
+   * those that send and receive.
+   */
+  constructor(
+    target: FrameTarget,
+    announced: number | null,
+    threads = navigator.hardwareConcurrency > 2,
+  ) {
     this.#target = target;
+    this.#threads = threads;
     this.#announced = announced ?? 0;
+    this.#blocks = ++writers > MANY ? BLOCKS_OF_MANY : BLOCKS;
+    this.#current = takeBatch(this.#blocks);
   }
 
   /** Bytes taken so far. */
@@ -144,17 +105,24 @@ export class FrameWriter {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
+    writers--;
     this.#encoder?.close();
     // Those that are busy are still read.
     giveBatch(this.#current);
+    if (this.#free !== null) giveBatch(this.#free);
+  }
+
+  get #usesPool(): boolean {
+    if (this.#length < POOL_FROM) return false;
+    return this.#threads || this.#encoder !== null;
   }
 
   /** The current batch is full: go on with another one. */
   async #turn(): Promise<void> {
-    const depth = this.#length > POOL_FROM && hashPool() !== null ? POOL_DEPTH : 1;
+    const depth = this.#usesPool && writers <= FEW && hashPool() !== null ? POOL_DEPTH : 1;
     while (this.#busy.length >= depth) await this.#oldest();
     const batch = this.#current;
-    this.#current = takeBatch();
+    this.#current = this.#next();
     const done = this.#process(batch, false);
     // Whoever waits for the batch gets its error.
     done.catch(() => {});
@@ -164,57 +132,85 @@ export class FrameWriter {
   async #oldest(): Promise<void> {
     const oldest = this.#busy.shift();
     await oldest?.done;
-    if (oldest !== undefined) giveBatch(oldest.batch);
+    if (oldest === undefined) return;
+    if (this.#free !== null) giveBatch(this.#free);
+    this.#free = oldest.batch;
+  }
+
+  #next(): Batch {
+    const batch = this.#free ?? takeBatch(this.#blocks);
+    this.#free = null;
+    batch.used = 0;
+    return batch;
   }
 
   /** Store and hash `batch`, after those before it. */
   async #process(batch: Batch, last: boolean): Promise<void> {
     if (!this.#started) this.#start(batch);
-    const encoder = this.#encoder;
-    const stored = this.#stored = this.#stored.then(() =>
-      encoder === null
-        ? this.#target.append(batch.frame(last))
-        : this.#compress(encoder, batch, last)
-    );
-    stored.catch(() => {});
-    this.#hashed = this.#hash(batch, last);
-    this.#hashed.catch(() => {});
-    await this.#hashed;
-    await stored;
+    const first = this.#pieces;
+    this.#pieces += this.#blocks * PIECES;
+    const pool = last || !this.#usesPool ? null : hashPool();
+    const [stored, hashed] = [this.#stored, this.#hashed];
+    if (this.#encoder === null) {
+      this.#stored = stored.then(() => this.#store(batch, last));
+      // While it is written from here it cannot be in a thread.
+      this.#hashed = pool === null
+        ? this.#hashHere(batch, hashed)
+        : this.#hash(pool, batch, first, this.#stored, hashed);
+    } else {
+      this.#hashed = pool === null
+        ? this.#hashHere(batch, hashed)
+        : this.#hash(pool, batch, first, Promise.resolve(), hashed);
+      this.#stored = Promise.all([stored, this.#hashed]).then(() => this.#store(batch, last));
+    }
+    const both = Promise.all([this.#stored, this.#hashed]);
+    // Whoever waits for the batch gets its error.
+    for (const one of [this.#stored, this.#hashed]) one.catch(() => {});
+    await both;
   }
 
-  async #hash(batch: Batch, last: boolean): Promise<void> {
-    const before = this.#hashed;
-    const first = this.#pieces;
-    this.#pieces += PIECES;
-    const pool = last || this.#length < POOL_FROM ? null : hashPool();
-    if (pool === null) {
-      await before;
-      for (const block of batch.blocks()) this.#hasher.update(block);
-      return;
-    }
-    const values = await pool.run({ type: "batch", bytes: batch.bytes, pieces: PIECES, first });
+  async #store(batch: Batch, last: boolean): Promise<void> {
+    if (this.#encoder === null) await this.#target.append(batch.frame(last));
+    else await this.#compress(this.#encoder, batch, last);
+  }
+
+  async #hashHere(batch: Batch, before: Promise<void>): Promise<void> {
     await before;
-    this.#hasher.take(values);
+    for (const block of batch.content()) this.#hasher.update(block);
+  }
+
+  async #hash(
+    pool: HashPool,
+    batch: Batch,
+    first: number,
+    free: Promise<void>,
+    before: Promise<void>,
+  ): Promise<void> {
+    await free;
+    const { bytes, batch: memory } = await pool.hash(
+      batch.bytes.buffer,
+      this.#blocks * PIECES,
+      first,
+    );
+    batch.bytes = new Uint8Array(memory);
+    await before;
+    this.#hasher.take(bytes);
   }
 
   #start(batch: Batch): void {
     this.#started = true;
-    if (Math.max(this.#announced, this.#length) > START_FROM) void startHashPool();
     if (!isDense(batch.bytes.subarray(0, batch.used))) {
-      const pool = this.#announced < POOL_FROM ? null : hashPool();
-      this.#encoder = pool?.encoder(this.#announced) ?? createEncoder(this.#announced);
-    } else {
-      const header = new Uint8Array(HEADER);
-      writeHeader(header, this.#announced);
-      this.#stored = this.#target.append(header);
+      this.#encoder = encoderOf(this.#announced);
+      return;
     }
+    if (this.#threads && this.#announced >= START_FROM) void startHashPool();
+    const header = new Uint8Array(HEADER);
+    writeHeader(header, this.#announced);
+    this.#stored = this.#target.append(header);
   }
 
-  async #compress(encoder: Steps, batch: Batch, last: boolean): Promise<void> {
-    for (const block of batch.blocks()) {
-      for (const bytes of await encoder.write(block)) await this.#target.append(bytes);
-    }
+  async #compress(encoder: BatchEncoder, batch: Batch, last: boolean): Promise<void> {
+    for (const bytes of await encoder.write(batch)) await this.#target.append(bytes);
     if (last) { for (const bytes of await encoder.end()) await this.#target.append(bytes); }
   }
 }

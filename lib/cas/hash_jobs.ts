@@ -15,7 +15,7 @@ let copied: Uint8Array | undefined;
 /** Hash whole pieces of blocks that lie in `bytes` as they do in a file: each behind the gap for its header. */
 export interface BatchJob {
   readonly type: "batch";
-  /** Shared memory, which must not change until the job is done. */
+  /** Shared memory, which must not change until the job is done. Memory that is not shared is copied. */
   readonly bytes: Uint8Array;
   /** How many pieces from the first block on. */
   readonly pieces: number;
@@ -70,6 +70,14 @@ function hashBatch({ bytes, pieces, first }: BatchJob): Uint8Array<ArrayBuffer> 
 /** Where byte `at` of content is behind the header of a frame. */
 function placeOf(at: number): number {
   return Math.floor(at / BLOCK_MAX) * STRIDE + BLOCK_HEADER + at % BLOCK_MAX;
+}
+
+/** The `used` bytes of content that lie in `bytes` as blocks, each behind a gap, block by block. */
+export function blocksOf(bytes: Uint8Array, used: number): Uint8Array[] {
+  return Array.from({ length: Math.ceil(used / BLOCK_MAX) }, (_, i) => {
+    const from = i * STRIDE + BLOCK_HEADER;
+    return bytes.subarray(from, from + Math.min(BLOCK_MAX, used - i * BLOCK_MAX));
+  });
 }
 
 function copy(job: CopyJob): Uint8Array<ArrayBuffer> {

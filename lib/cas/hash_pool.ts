@@ -5,14 +5,28 @@
  */
 
 import { type HashJob, work } from "./hash_jobs.ts";
+import type { HashAnswer } from "./hash_messages.ts";
 import { HashThread, ThreadLost } from "./hash_thread.ts";
-import type { Steps } from "./zstd_steps.ts";
 
 /** The most threads. */
 const MAX_THREADS = 4;
 
 /** They end after so many milliseconds without work. */
 const IDLE_MS = 2_000;
+
+/** An encoder of one frame, in a thread. Its methods reject with `unavailable`. */
+export interface PoolEncoder {
+  /** Take the `used` bytes of content that lie in `batch` as blocks; what is ready, and the batch. */
+  write(batch: ArrayBuffer, used: number): Promise<Required<HashAnswer>>;
+  /** What is left. */
+  end(): Promise<Uint8Array<ArrayBuffer>>;
+  close(): void;
+}
+
+function whole({ bytes, batch }: HashAnswer): Required<HashAnswer> {
+  if (batch === undefined) throw new Error("the thread kept the batch");
+  return { bytes, batch };
+}
 
 /** The threads. */
 export class HashPool {
@@ -53,7 +67,7 @@ export class HashPool {
   async run(job: HashJob): Promise<Uint8Array<ArrayBuffer>> {
     return await this.#working(async () => {
       try {
-        return await this.#idlest().ask({ job });
+        return (await this.#idlest().ask({ job })).bytes;
       } catch (error) {
         if (!(error instanceof ThreadLost)) throw error;
         return work(job);
@@ -61,17 +75,26 @@ export class HashPool {
     });
   }
 
-  /** An encoder, as `createEncoder` makes them, in one of the threads. Its pieces may lie in shared memory. */
-  encoder(length: number): Steps {
+  /**
+   * The values of the first `pieces` pieces in `batch`, whose first is number `first` of the blob: as in a `BatchJob`, but
+   * the memory goes to the thread and comes back. Copying from and to shared memory costs more than that. Rejects with
+   * `unavailable` when the thread dies.
+   */
+  async hash(batch: ArrayBuffer, pieces: number, first: number): Promise<Required<HashAnswer>> {
+    return await this.#working(async () =>
+      whole(await this.#idlest().ask({ batch, pieces, first }))
+    );
+  }
+
+  /** An encoder in one of the threads, of a blob of `length` bytes. */
+  encoder(length: number): PoolEncoder {
     const thread = this.#idlest();
     const encoder = ++this.#encoders;
     const release = this.#hold();
-    const parts = (bytes: Uint8Array) => bytes.length === 0 ? [] : [bytes];
-    const started = thread.ask({ encoder, start: length });
-    started.catch(() => {});
+    thread.ask({ encoder, start: length }).catch(() => {});
     return {
-      write: async (bytes) => parts(await thread.ask({ encoder, bytes: [bytes] })),
-      end: async () => parts(await thread.ask({ encoder, end: true })),
+      write: async (batch, used) => whole(await thread.ask({ encoder, batch, used })),
+      end: async () => (await thread.ask({ encoder, end: true })).bytes,
       close: () => {
         release();
         thread.ask({ encoder, close: true }).catch(() => {});

@@ -1,7 +1,7 @@
 /** @module One thread that hashes, seen from the one that started it. */
 
 import { SubletError } from "../home/mod.ts";
-import type { FromHasher, ToHasher } from "./hash_messages.ts";
+import type { FromHasher, HashAnswer, ToHasher } from "./hash_messages.ts";
 
 /** The thread has died: what it was asked for is not done. */
 export class ThreadLost extends SubletError {
@@ -14,7 +14,7 @@ export class ThreadLost extends SubletError {
 type Unnumbered<T> = T extends { readonly id: number } ? Omit<T, "id"> : never;
 
 interface Waiting {
-  resolve(bytes: Uint8Array<ArrayBuffer>): void;
+  resolve(answer: HashAnswer): void;
   reject(error: Error): void;
 }
 
@@ -54,13 +54,13 @@ export class HashThread {
     await this.ask({ job: { type: "batch", bytes, pieces: 1, first: 0 } });
   }
 
-  /** Its answer to `message`. Rejects with {@linkcode ThreadLost}, `conflict` or `unavailable`. */
-  ask(message: Unnumbered<ToHasher>): Promise<Uint8Array<ArrayBuffer>> {
+  /** Its answer to `message`, whose batch goes there and comes back. Rejects with {@linkcode ThreadLost}, `conflict` or `unavailable`. */
+  ask(message: Unnumbered<ToHasher>): Promise<HashAnswer> {
     if (this.#lost) return Promise.reject(new ThreadLost());
     const id = ++this.#last;
-    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
+    const { promise, resolve, reject } = Promise.withResolvers<HashAnswer>();
     this.#waiting.set(id, { resolve, reject });
-    this.#worker.postMessage({ ...message, id });
+    this.#worker.postMessage({ ...message, id }, "batch" in message ? [message.batch] : []);
     return promise;
   }
 
@@ -68,7 +68,7 @@ export class HashThread {
     if (message.type === "up") return this.#up.resolve();
     const waiting = this.#waiting.get(message.id);
     this.#waiting.delete(message.id);
-    if (message.type === "done") return waiting?.resolve(message.bytes);
+    if (message.type === "done") return waiting?.resolve(message.answer);
     const { changed } = message;
     waiting?.reject(
       new SubletError(

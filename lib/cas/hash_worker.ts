@@ -4,8 +4,8 @@
  */
 
 import { messageOf } from "../home/mod.ts";
-import { SourceChanged, work } from "./hash_jobs.ts";
-import type { FromHasher, ToHasher } from "./hash_messages.ts";
+import { blocksOf, SourceChanged, work } from "./hash_jobs.ts";
+import type { FromHasher, HashAnswer, ToHasher } from "./hash_messages.ts";
 import { concat } from "./streams.ts";
 import { createEncoder, type Steps } from "./zstd_steps.ts";
 
@@ -16,23 +16,31 @@ const scope = globalThis as unknown as {
 const encoders = new Map<number, Steps>();
 const NOTHING = new Uint8Array(0);
 
-async function answer(message: ToHasher): Promise<Uint8Array<ArrayBuffer>> {
-  if ("job" in message) return work(message.job);
+async function answer(message: ToHasher): Promise<HashAnswer> {
+  if ("job" in message) return { bytes: work(message.job) };
+  if ("pieces" in message) {
+    const { batch, pieces, first } = message;
+    return { bytes: work({ type: "batch", bytes: new Uint8Array(batch), pieces, first }), batch };
+  }
+  const { encoder } = message;
   if ("start" in message) {
-    encoders.set(message.encoder, createEncoder(message.start));
-    return NOTHING;
+    encoders.set(encoder, createEncoder(message.start));
+    return { bytes: NOTHING };
   }
-  const encoder = encoders.get(message.encoder);
-  if (encoder === undefined) throw new Error("there is no such encoder");
-  if ("bytes" in message) {
+  const steps = encoders.get(encoder);
+  if (steps === undefined) throw new Error("there is no such encoder");
+  if ("batch" in message) {
+    const { batch, used } = message;
     const parts: Uint8Array[] = [];
-    for (const bytes of message.bytes) parts.push(...await encoder.write(bytes));
-    return joined(parts);
+    for (const block of blocksOf(new Uint8Array(batch), used)) {
+      parts.push(...await steps.write(block));
+    }
+    return { bytes: joined(parts), batch };
   }
-  if ("end" in message) return joined(await encoder.end());
-  encoders.delete(message.encoder);
-  encoder.close();
-  return NOTHING;
+  if ("end" in message) return { bytes: joined(await steps.end()) };
+  encoders.delete(encoder);
+  steps.close();
+  return { bytes: NOTHING };
 }
 
 function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
@@ -42,8 +50,10 @@ function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
 async function handle(message: ToHasher): Promise<void> {
   const { id } = message;
   try {
-    const bytes = await answer(message);
-    scope.postMessage({ type: "done", id, bytes }, bytes === NOTHING ? [] : [bytes.buffer]);
+    const found = await answer(message);
+    const transfer = found.bytes === NOTHING ? [] : [found.bytes.buffer];
+    if (found.batch !== undefined) transfer.push(found.batch);
+    scope.postMessage({ type: "done", id, answer: found }, transfer);
   } catch (error) {
     const changed = error instanceof SourceChanged;
     scope.postMessage({ type: "failed", id, message: messageOf(error), changed });
