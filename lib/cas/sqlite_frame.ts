@@ -11,6 +11,9 @@ import { blobError, checkWhole, damagedBlob, verified } from "./verify.ts";
 
 /** One blob's frame. */
 export class SqliteFrame {
+  /** The chunk that was read last, when parts are read. */
+  #last: { readonly place: number; readonly bytes: Uint8Array } | null = null;
+
   constructor(readonly rows: BlobRows, readonly cid: Cid, readonly row: BlobRow) {}
 
   /** The checked bytes, when the frame is a single chunk, `start`; null when it has to be streamed. */
@@ -79,7 +82,9 @@ export class SqliteFrame {
     let count = 0;
     while (count < target.length && at + count < this.row.stored) {
       const place = Math.floor((at + count) / CHUNK);
-      const bytes = (await this.#chunk(place)).subarray(at + count - place * CHUNK);
+      // A chunk is more than one read takes.
+      if (this.#last?.place !== place) this.#last = { place, bytes: await this.#chunk(place) };
+      const bytes = this.#last.bytes.subarray(at + count - place * CHUNK);
       const part = bytes.subarray(0, target.length - count);
       if (part.length === 0) break;
       target.set(part, count);

@@ -11,7 +11,7 @@ import { nameToCid } from "./cid.ts";
 import type { Held } from "./contract.ts";
 
 /** Bytes of a chunk; the last one of a frame may have fewer. */
-export const CHUNK = 1024 * 1024;
+export const CHUNK = 512 * 1024;
 
 /** The layout of the tables, for builds to come. */
 const FORMAT = 1;

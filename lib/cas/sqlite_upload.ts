@@ -9,11 +9,17 @@ import { checkAddress } from "./limits.ts";
 import { type BlobRows, CHUNK } from "./sqlite_rows.ts";
 import { concat } from "./streams.ts";
 
-/** A frame that is cut into chunks. The first is kept back: the length in its header is known at the end. */
+/**
+ * A frame that is cut into chunks. The first is kept back: the length in its header is known at the end. While a chunk
+ * is written, the next one fills.
+ */
 class ChunkTarget implements FrameTarget {
   readonly #rows: BlobRows;
   #first: Uint8Array | null = null;
   #buffer = new Uint8Array(CHUNK);
+  #spare: Uint8Array<ArrayBuffer> | null = null;
+  /** The chunk before the one that fills, being written. */
+  #busy: Promise<void> = Promise.resolve();
   #used = 0;
   #place = 0;
   stored = 0;
@@ -39,11 +45,16 @@ class ChunkTarget implements FrameTarget {
   }
 
   async #turn(): Promise<void> {
-    if (this.#first === null) {
-      this.#first = this.#buffer;
-      this.#buffer = new Uint8Array(CHUNK);
-    } else {
-      await this.#write(this.#place, this.#buffer);
+    await this.#busy;
+    const full = this.#buffer;
+    this.#buffer = this.#spare ?? new Uint8Array(CHUNK);
+    this.#spare = null;
+    if (this.#first === null) this.#first = full;
+    else {
+      this.#spare = full;
+      this.#busy = this.#write(this.#place, full);
+      // Whoever waits for the chunk gets its error.
+      this.#busy.catch(() => {});
     }
     this.#place++;
     this.#used = 0;
@@ -55,9 +66,15 @@ class ChunkTarget implements FrameTarget {
 
   /** Write what is left. */
   async finish(): Promise<void> {
+    await this.#busy;
     const rest = this.#buffer.subarray(0, this.#used);
     if (this.#first !== null) await this.#write(0, this.#first);
     if (rest.length > 0 || this.#place === 0) await this.#write(this.#place, rest);
+  }
+
+  /** Wait for what is under way, however it ends. */
+  async settle(): Promise<void> {
+    await this.#busy.catch(() => {});
   }
 }
 
@@ -135,6 +152,7 @@ export class SqliteUpload implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#close();
     if (this.#target === null || this.#published) return;
+    await this.#target.settle();
     // What cannot be dropped now is swept later, as after a crash.
     await this.#store.rows.abandon(this.#target.frame).catch(() => {});
   }

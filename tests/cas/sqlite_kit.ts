@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { type Cid, type Damage, damagedObject, objectName } from "../../lib/cas/mod.ts";
 
 /** Bytes of a chunk, as the provider cuts frames. */
-const CHUNK = 1024 * 1024;
+const CHUNK = 512 * 1024;
 
 /** Run `work` on the file at `path`, on a connection of its own. */
 export function onFile<T>(path: string, work: (db: DatabaseSync) => T): T {
