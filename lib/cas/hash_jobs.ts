@@ -15,7 +15,6 @@ let copied: Uint8Array | undefined;
 /** Hash whole pieces of blocks that lie in `bytes` as they do in a file: each behind the gap for its header. */
 export interface BatchJob {
   readonly type: "batch";
-  /** Shared memory, which must not change until the job is done. Memory that is not shared is copied. */
   readonly bytes: Uint8Array;
   /** How many pieces from the first block on. */
   readonly pieces: number;

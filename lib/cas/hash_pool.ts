@@ -182,7 +182,7 @@ async function start(): Promise<void> {
 /** Whether threads would help, and are to be had. */
 function canStart(): boolean {
   if (refused || navigator.hardwareConcurrency < 2) return false;
-  if (typeof SharedArrayBuffer === "undefined" || typeof Worker === "undefined") return false;
+  if (typeof Worker === "undefined") return false;
   // Sources are read with the permissions of whoever starts a thread; those in a compiled file need none.
   if (Deno.build.standalone) return true;
   const path = import.meta.dirname ?? "/";

@@ -50,8 +50,7 @@ export class HashThread {
   async ready(): Promise<void> {
     await this.#up.promise;
     // The first answer of a thread that a Web Worker started takes half a second (seen in Deno 2.9.6).
-    const bytes = new Uint8Array(new SharedArrayBuffer(128 * 1024));
-    await this.ask({ job: { type: "batch", bytes, pieces: 1, first: 0 } });
+    await this.ask({ batch: new ArrayBuffer(128 * 1024), pieces: 1, first: 0 });
   }
 
   /** Its answer to `message`, whose batch goes there and comes back. Rejects with {@linkcode ThreadLost}, `conflict` or `unavailable`. */
