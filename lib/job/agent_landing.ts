@@ -16,7 +16,7 @@ import {
   type LandingReport,
   noteLanding,
   readLanding,
-} from "./agent_store_results.ts";
+} from "./agent_store_landing.ts";
 import { findCampaign } from "./campaign_store.ts";
 import { takeWork } from "./agent_work.ts";
 import type { Workspaces } from "./workspace.ts";

@@ -6,7 +6,7 @@ import type { Db, Tx } from "../store/mod.ts";
 import { type AgentRequest, cannotResume, type Resumed } from "./agent_request.ts";
 import { type Agent, agentEnded, readAgent } from "./agent_store.ts";
 import { type AgentPrompt, insertPrompt, readPrompt } from "./agent_store_prompts.ts";
-import { readResumable, type ResumableAgent } from "./agent_store_results.ts";
+import { readResumable, type ResumableAgent } from "./agent_store_sessions.ts";
 import { type Campaign, findCampaign } from "./campaign_store.ts";
 import { SESSION_STREAM } from "./stream_shapes.ts";
 import type { Streams } from "./streams.ts";

@@ -2,15 +2,15 @@
 
 import { SubletError } from "../home/mod.ts";
 import type { Row, Tx, Value } from "../store/mod.ts";
-import type { AgentFinished, AgentReport, AgentUsage } from "./agent_shapes.ts";
-import type { AgentState, Landed } from "./agent_store.ts";
+import type { AgentReport } from "./agent_shapes.ts";
+import type { AgentState } from "./agent_store.ts";
 import type { Holder } from "./evaluation_store_results.ts";
 import { cleanText } from "./report_checks.ts";
 import { SESSION_STREAM } from "./stream_shapes.ts";
 import { forgetStreams } from "./stream_store.ts";
 
 /** Characters of an error that are kept. */
-const MAX_ERROR = 8_000;
+export const MAX_ERROR = 8_000;
 /** Characters of a session's id. */
 const MAX_SESSION = 1_024;
 
@@ -102,30 +102,6 @@ export async function reopenAgent(tx: Tx, id: number): Promise<void> {
   throw new SubletError(
     "conflict",
     `agent ${id} has run, and what it did is not to be done twice: go on with 'sublet prompt', or start another`,
-  );
-}
-
-/** The session of a running agent, as far as its parts tell. */
-export async function noteSession(
-  tx: Tx,
-  id: number,
-  session:
-    | { readonly id: string | null; readonly name: string; readonly cwd: string | null }
-    | null,
-  usage: AgentUsage | null,
-): Promise<void> {
-  await tx.run(
-    `UPDATE agents SET session_id = coalesce(?, session_id), session = coalesce(?, session),
-       usage = coalesce(?, usage)
-     WHERE id = ? AND state IN ('waiting', 'running')`,
-    [
-      session?.id ?? null,
-      session === null
-        ? null
-        : JSON.stringify({ file: null, name: session.name, cwd: session.cwd }),
-      usage === null ? null : JSON.stringify(usage),
-      id,
-    ],
   );
 }
 
@@ -221,139 +197,4 @@ function faultOf(report: AgentReport): string | null {
   const { status, error, exit_code: code } = report.process;
   if (status === "timed_out") return error ?? "it ran out of time";
   return error ?? (code === 0 ? null : code === null ? "it was killed" : `it exited with ${code}`);
-}
-
-/** The report of an agent that is `landing`, or null. */
-export interface LandingReport {
-  readonly id: number;
-  readonly campaign: number;
-  readonly role: string;
-  readonly base: string;
-  readonly workspace: string | null;
-  /** Why it is no success. */
-  readonly fault: string | null;
-  /** Why it was cancelled. */
-  readonly revoked: string | null;
-  /** Null: it did not start. */
-  readonly report: AgentFinished | null;
-  readonly job: number | null;
-  readonly lease: number | null;
-}
-
-/** What of agent `id` is to land, or null when it is not `landing`. */
-export async function readLanding(tx: Tx, id: number): Promise<LandingReport | null> {
-  const row = await tx.get<
-    Row & {
-      id: number;
-      campaign: number;
-      role: string;
-      base: string;
-      workspace: string | null;
-      report: string;
-      job: number | null;
-      lease: number | null;
-    }
-  >(
-    `SELECT id, campaign, role, base, workspace, report, job, lease FROM agents
-     WHERE id = ? AND state = 'landing'`,
-    [id],
-  );
-  if (row === null) return null;
-  // It was judged when it came.
-  const { revoked, fault, ...report } = JSON.parse(row.report);
-  return { ...row, revoked, fault, report: report.kind === "agent_finished" ? report : null };
-}
-
-/** Agents whose work is to land. */
-export async function landingIds(tx: Tx): Promise<number[]> {
-  const rows = await tx.all<Row & { id: number }>(
-    "SELECT id FROM agents WHERE state = 'landing' ORDER BY id",
-  );
-  return rows.map(({ id }) => id);
-}
-
-/** Its work is where it belongs: the agent has ended. */
-export async function landAgent(
-  tx: Tx,
-  id: number,
-  end: {
-    readonly state: "finished" | "failed" | "cancelled";
-    readonly error: string | null;
-    readonly landed: Landed | null;
-  },
-  now: number,
-): Promise<void> {
-  await tx.run(
-    `UPDATE agents SET state = ?, error = ?, landed = ?, report = NULL, ended_at = ?
-     WHERE id = ? AND state = 'landing'`,
-    [
-      end.state,
-      end.error === null ? null : cleanText(end.error, MAX_ERROR),
-      end.landed === null ? null : JSON.stringify(end.landed),
-      now,
-      id,
-    ],
-  );
-}
-
-/** Say why the work of an agent has not landed yet. */
-export async function noteLanding(tx: Tx, id: number, why: string): Promise<void> {
-  await tx.run("UPDATE agents SET error = ? WHERE id = ? AND state = 'landing'", [
-    cleanText(why, MAX_ERROR),
-    id,
-  ]);
-}
-
-/** What a session leaves for a later prompt. */
-export interface ResumableAgent {
-  readonly id: number;
-  readonly campaign: number;
-  readonly role: string;
-  readonly harness: string;
-  readonly model: string | null;
-  readonly effort: string | null;
-  readonly base: string;
-  readonly state: AgentState;
-  readonly timeout: number;
-  readonly resumable: boolean;
-  readonly requires: string;
-  readonly priority: number;
-  readonly session_id: string | null;
-  readonly session: { file: string | null; name: string; cwd: string | null } | null;
-  readonly landed: Landed | null;
-  readonly lease: number | null;
-  readonly job: number | null;
-}
-
-/** The session's file of agent `id`, or null; its `file` is null before the report. */
-export async function agentSessionOf(
-  tx: Tx,
-  id: number,
-): Promise<ResumableAgent["session"]> {
-  const row = await tx.get<Row & { session: string | null }>(
-    "SELECT session FROM agents WHERE id = ?",
-    [id],
-  );
-  return row === null || row.session === null ? null : JSON.parse(row.session);
-}
-
-/** Agent `id` as a later prompt finds it, or null. */
-export async function readResumable(tx: Tx, id: number): Promise<ResumableAgent | null> {
-  const row = await tx.get<
-    & Row
-    & Omit<ResumableAgent, "session" | "landed" | "resumable">
-    & { session: string | null; landed: string | null; resumable: number }
-  >(
-    `SELECT id, campaign, role, harness, model, effort, base, state, timeout, resumable, requires,
-       priority, session_id, session, landed, lease, job FROM agents WHERE id = ?`,
-    [id],
-  );
-  if (row === null) return null;
-  const { session, landed, resumable } = row;
-  return {
-    ...row,
-    resumable: resumable === 1,
-    session: session === null ? null : JSON.parse(session),
-    landed: landed === null ? null : JSON.parse(landed),
-  };
 }

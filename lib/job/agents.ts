@@ -16,6 +16,7 @@ import {
   type PreparedAgent,
   type Resumed,
 } from "./agent_request.ts";
+import { AgentSaid } from "./agent_said.ts";
 import {
   type Agent,
   agentEnded,
@@ -31,24 +32,17 @@ import {
   insertAgent,
   type UnsubmittedAgent,
 } from "./agent_store_requests.ts";
-import { noteSession, recordLateReport } from "./agent_store_results.ts";
+import { recordLateReport } from "./agent_store_results.ts";
+import { noteSession } from "./agent_store_sessions.ts";
 import type { Campaign } from "./campaign_store.ts";
 import { Waiters, waitUntil } from "./evaluation_waiters.ts";
 import { type Queue, Submitter } from "./job_queue.ts";
-import { sessionLines } from "./session_text.ts";
-import { type SavedPart, SESSION_STREAM } from "./stream_shapes.ts";
+import type { SavedPart } from "./stream_shapes.ts";
 import type { Streams } from "./streams.ts";
 import { Workspaces } from "./workspace.ts";
 
 /** Versions of other work that an agent may read, at most. */
 const HISTORY = 200;
-/** What an agent prints in its first turn. */
-const STDOUT = "agent_session.stdout";
-/** How much of a session is read for what it said last. */
-const SAID_BYTES = 128 * 1024;
-/** Of how many agents that is remembered, and how many lines. */
-const REMEMBERED = 1_000;
-const REMEMBERED_LINES = 10;
 
 /** What agents are made of. */
 export interface AgentsDeps {
@@ -75,12 +69,12 @@ export class Agents {
   readonly #submitter: Submitter<UnsubmittedAgent>;
   readonly #lander: Lander;
   readonly #prompts: AgentPrompts;
-  /** What running agents said last, for whoever looks again before they say more. */
-  readonly #said = new Map<number, { readonly size: number; readonly said: readonly string[] }>();
+  readonly said: AgentSaid;
 
   constructor(deps: AgentsDeps) {
     this.#deps = deps;
     const workspaces = new Workspaces(deps.home, deps.cas);
+    this.said = new AgentSaid(deps.db, deps.streams);
     this.#prompts = new AgentPrompts({
       db: deps.db,
       clock: deps.clock,
@@ -209,35 +203,6 @@ export class Agents {
   /** The agent of a job, or null. */
   async ofJob(job: number): Promise<Agent | null> {
     return await this.#deps.db.read((tx) => agentOfJob(tx, job));
-  }
-
-  /** The format of the session of a job's agent; null: it has none that is known, or is no agent's. */
-  async formatOf(job: number): Promise<string | null> {
-    const row = await this.#deps.db.read((tx) =>
-      tx.get<Row & { format: string | null }>("SELECT format FROM agents WHERE job = ?", [job])
-    );
-    return row?.format ?? null;
-  }
-
-  /** The last lines that a running agent said, at most `lines`. */
-  async said(job: number, lines: number): Promise<string[]> {
-    const format = await this.formatOf(job);
-    const stream = format === null ? STDOUT : SESSION_STREAM;
-    const size = await this.#deps.streams.sizeOf(job, stream);
-    const before = this.#said.get(job);
-    if (before?.size === size) return before.said.slice(-lines);
-    const said = await this.#readSaid(job, stream, format);
-    if (this.#said.size >= REMEMBERED) this.#said.clear();
-    this.#said.set(job, { size, said: said.slice(-REMEMBERED_LINES) });
-    return said.slice(-lines);
-  }
-
-  async #readSaid(job: number, stream: string, format: string | null): Promise<string[]> {
-    const bytes = await this.#deps.streams.tail(job, stream, SAID_BYTES);
-    const text = new TextDecoder().decode(bytes).split("\n");
-    // The first one may be the rest of a line.
-    const whole = bytes.length < SAID_BYTES ? text : text.slice(1);
-    return whole.filter((line) => line !== "").flatMap((line) => sessionLines(format, line));
   }
 
   /** Agents, from new to old. */

@@ -2,7 +2,7 @@
 
 import type { Tx } from "../store/mod.ts";
 import { agentEnded, agentOfJob } from "./agent_store.ts";
-import { agentSessionOf } from "./agent_store_results.ts";
+import { agentSessionOf } from "./agent_store_sessions.ts";
 import { evaluationOfJob, hasEnded } from "./evaluation_store.ts";
 import { SESSION_STREAM } from "./stream_shapes.ts";
 import type { StreamOwner } from "./streams.ts";

@@ -125,7 +125,7 @@ async function agentJson(
   agents: Agents,
   { job, agent, campaign, role, harness, worker, started_at, active_at, usage }: Agent,
 ): Promise<z.input<typeof runningAgent>> {
-  const said = job === null ? [] : await agents.said(job, 1);
+  const said = job === null ? [] : await agents.said.last(job, 1);
   return {
     job,
     agent,

@@ -72,7 +72,7 @@ export function streamRoutes(deps: StreamRouteDeps): Route[] {
     }, async ({ params: { id, stream }, query, signal }) => {
       const { from = 0, wait = 0, format = "raw" } = query;
       const isText = format === "text" && stream === SESSION_STREAM;
-      const of = isText ? await deps.agents.formatOf(id) : null;
+      const of = isText ? await deps.agents.said.formatOf(id) : null;
       const gone = AbortSignal.any([signal, deps.closing]);
       const read = (at: number) => streams.read(id, stream, at);
       const piece = await waitFor(deps, id, wait, gone, async () => {
