@@ -7,7 +7,7 @@
 import { SubletError } from "../home/mod.ts";
 import { HASH_PIECE, joinPieces, pieceValue } from "./blake3.ts";
 import { fileError } from "./files.ts";
-import { type BatchJob, work } from "./hash_jobs.ts";
+import { work } from "./hash_jobs.ts";
 import { hashPool } from "./hash_pool.ts";
 import { rawFrameSize } from "./raw_blocks.ts";
 import {
@@ -136,17 +136,27 @@ export class PartFile {
   }
 
   /**
-   * Hash `count` blocks from `first` on, which lie in `bytes` as in the file, each behind the gap for its header, and
-   * must not change until it resolves.
+   * Hash `count` blocks from `first` on, which lie in `bytes` as in the file, each behind the gap for its header; the same
+   * bytes, in memory that may have been in a thread meanwhile.
    */
-  async hash(first: number, count: number, bytes: Uint8Array): Promise<void> {
-    if (this.#values === null) return;
+  async hash(
+    first: number,
+    count: number,
+    bytes: Uint8Array<ArrayBuffer>,
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    if (this.#values === null) return bytes;
     const from = first * PIECES;
     // The last piece is hashed with the whole: see `joinPieces`.
     const pieces = Math.min(count * PIECES, Math.ceil(this.length / HASH_PIECE) - 1 - from);
-    if (pieces <= 0) return;
-    const job: BatchJob = { type: "batch", bytes, pieces, first: from };
-    this.#values.set(await (hashPool()?.run(job) ?? work(job)), from * VALUE);
+    if (pieces <= 0) return bytes;
+    const pool = bytes.byteOffset === 0 ? hashPool() : null;
+    if (pool === null) {
+      this.#values.set(work({ type: "batch", bytes, pieces, first: from }), from * VALUE);
+      return bytes;
+    }
+    const { bytes: values, batch } = await pool.hash(bytes.buffer, pieces, from);
+    this.#values.set(values, from * VALUE);
+    return new Uint8Array(batch);
   }
 
   /** Block `block` is in the file with its header, and hashed. */

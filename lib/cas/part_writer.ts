@@ -1,7 +1,7 @@
 /** @module Writes one part of a blob to its place in the file: see `part_file.ts`. */
 
 import { fileError } from "./files.ts";
-import { startHashPool } from "./hash_pool.ts";
+import { hashPool, startHashPool } from "./hash_pool.ts";
 import type { PartFile } from "./part_file.ts";
 import { BLOCK_HEADER, BLOCK_MAX } from "./zstd_frame.ts";
 
@@ -20,12 +20,13 @@ const STRIDE = BLOCK_HEADER + BLOCK_MAX;
 
 /** Blocks of content, each behind a gap, as they are in the file. */
 class Batch {
-  readonly bytes: Uint8Array;
+  /** In a thread, for a while, and not here. */
+  bytes: Uint8Array<ArrayBuffer>;
   /** Bytes of content. */
   used = 0;
 
   constructor(readonly blocks: number, public first: number) {
-    this.bytes = new Uint8Array(new SharedArrayBuffer(blocks * STRIDE));
+    this.bytes = new Uint8Array(blocks * STRIDE);
   }
 
   /** How many of `source` found room. */
@@ -122,7 +123,10 @@ export class PartWriter implements AsyncDisposable {
     const bytes = batch.bytes.subarray(start, (to - 1) * STRIDE + BLOCK_HEADER + size);
     const written = this.#writeAt(bytes, target.place(first) + BLOCK_HEADER);
     written.catch(() => {});
-    await target.hash(first, to - from, batch.bytes.subarray(from * STRIDE));
+    // It may go to a thread to be hashed, and then nobody can write it from here.
+    if (hashPool() !== null) await written;
+    if (from === 0) batch.bytes = await target.hash(first, to, batch.bytes);
+    else await target.hash(first, to - from, batch.bytes.subarray(from * STRIDE));
     await written;
     for (let block = first; block < batch.first + to; block++) {
       this.#writeHeader(block);
