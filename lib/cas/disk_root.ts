@@ -15,9 +15,20 @@ export async function prepareRoot(root: string, cache = false): Promise<void> {
     await Deno.mkdir(`${root}/blake3`, { recursive: true, mode: 0o755 });
     await Deno.mkdir(`${root}/tmp`, { recursive: true, mode: 0o755 });
     await syncDirectory(root);
-    await syncDirectory(`${root}/..`);
+    await syncParent(root);
   } catch (error) {
     throw fileError(error, `cannot make the store ${root}`, "unavailable");
+  }
+}
+
+/** Make the name of `root` durable. A process that may use the store alone leaves that to the system. */
+async function syncParent(root: string): Promise<void> {
+  try {
+    await syncDirectory(`${root}/..`);
+  } catch (error) {
+    if (!(error instanceof SubletError && error.cause instanceof Deno.errors.NotCapable)) {
+      throw error;
+    }
   }
 }
 

@@ -29,6 +29,26 @@ Deno.test("a store on disk is granted where it is, and a socket as a file", () =
   });
 });
 
+Deno.test("a cache is granted its directory and what its remote needs, a file of SQLite those beside it", () => {
+  const remote = { provider: "http", url: "https://store.example" };
+  for (const local of ["/data/cache", { path: "/data/cache" }]) {
+    assert.deepEqual(grantsOf("http://a:1", "/home", { provider: "cached", remote, local }), {
+      net: ["a:1", "store.example:443"],
+      read: ["/home", "/data/cache"],
+      write: ["/home", "/data/cache"],
+    });
+  }
+  const { write } = grantsOf("http://a:1", "/home", {
+    provider: "cached",
+    remote: { provider: "sqlite", path: "/data/blobs.sqlite" },
+  });
+  assert.deepEqual(write, ["/home", "/data"]);
+  assert.throws(
+    () => grantsOf("http://a:1", "/home", { provider: "cached", remote: { provider: "odd" } }),
+    (error) => isError(error, "config") && /"odd"/.test(error.message),
+  );
+});
+
 Deno.test("a store whose needs nobody knows is refused with the key to mend", () => {
   assert.throws(
     () => grantsOf("http://a:1", "/home", { provider: "elsewhere" }),

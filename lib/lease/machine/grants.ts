@@ -1,6 +1,6 @@
 /** @module What a worker may do beside its supervisor: dial its server and its store, and use its home. */
 
-import { isAbsolute, join } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 import { SubletError } from "../../home/mod.ts";
 
 /** The permissions of the Web Worker. */
@@ -25,20 +25,48 @@ export function grantsOf(
   const address = addressOf(server);
   if (address === null) paths.add(server.replace(/^unix:/, ""));
   else net.add(address);
-  const provider = table["provider"] ?? "disk";
-  if (provider === "http") {
-    const store = addressOf(String(table["url"]));
-    if (store !== null) net.add(store);
-  } else if (provider === "disk") {
-    const path = table["path"];
-    if (typeof path === "string") paths.add(isAbsolute(path) ? path : join(home, path));
-  } else if (provider !== "memory") {
-    throw new SubletError(
-      "config",
-      `plugins.cas.provider = ${JSON.stringify(provider)}: a worker can use disk or http`,
-    );
-  }
+  addStore(table, home, net, paths);
   return { net: [...net], read: [...paths], write: [...paths] };
+}
+
+/** Add what the store of `table` needs. */
+function addStore(
+  table: Readonly<Record<string, unknown>>,
+  home: string,
+  net: Set<string>,
+  paths: Set<string>,
+): void {
+  const add = (path: unknown, place = (path: string) => path) => {
+    if (typeof path === "string") paths.add(place(isAbsolute(path) ? path : join(home, path)));
+  };
+  const { path, remote, local } = table;
+  switch (table["provider"] ?? "disk") {
+    case "memory":
+      return;
+    case "disk":
+      return add(path);
+    case "sqlite":
+      // SQLite keeps files beside its own.
+      return add(path, dirname);
+    case "http": {
+      const store = addressOf(String(table["url"]));
+      if (store !== null) net.add(store);
+      return;
+    }
+    case "cached":
+      add(isTable(local) ? local["path"] : local);
+      if (isTable(remote)) return addStore(remote, home, net, paths);
+  }
+  throw new SubletError(
+    "config",
+    `plugins.cas.provider = ${
+      JSON.stringify(table["provider"])
+    }: a worker can use disk, sqlite or http, or cached over one of them`,
+  );
+}
+
+function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
 }
 
 /** `host:port` of an http or https URL; null for anything else, such as a socket's path. */
