@@ -28,6 +28,8 @@ export interface AgentContext {
   readonly logs: LogLimits;
   /** Milliseconds between two looks at what it writes. */
   readonly everyMs: number;
+  /** What is in its directory must not be removed. */
+  readonly keep: () => void;
 }
 
 /** What the processes of an agent get, beside its job: kept in memory alone. */

@@ -144,6 +144,7 @@ async function bringBack(context: AgentContext, faults: Faults): Promise<Brought
   } catch (error) {
     const final = ["failed", "not_found", "invalid_request", "conflict", "too_large"] as const;
     if (!isError(error, ...final) || isHostFault(error)) throw error;
+    context.keep();
     await place.keep(messageOf(error));
     faults.add(`its work, which is kept at ${place.worktree} on its worker`, error);
     return nothing(true);

@@ -1,27 +1,19 @@
 /** @module An agent from its first process to its report, in this process of the worker or continued from another. */
 
 import type { Placed } from "../cas/mod.ts";
-import { isHostFault, messageOf } from "../home/mod.ts";
+import { messageOf } from "../home/mod.ts";
 import { type AgentContext, type Given, Hiding } from "./agent_context.ts";
-import { agentExitOf, type Ended, exitCodeOf, reasonOf } from "./agent_exit.ts";
+import { agentExitOf, type Ended, reasonOf } from "./agent_exit.ts";
 import { finish } from "./agent_finish.ts";
+import { keptReport, patiently } from "./agent_patience.ts";
 import type { AgentState } from "./agent_place.ts";
 import type { AgentFinished, AgentStart } from "./agent_shapes.ts";
 import { AgentTrack } from "./agent_track.ts";
 import { startTurn } from "./agent_turn.ts";
 import { tailOf } from "./run_logs.ts";
-import { isAway } from "./run_patience.ts";
 import { type Ending, firstEnding, stopAll } from "./run_watch.ts";
 import type { Prompt } from "./runner.ts";
 
-/** How long a worker that is about to end tries to bring an agent's work back, before it leaves that to the next. */
-const ENDING_MS = 30_000;
-/** How long a disk that is full, or another fault of this machine, is waited for. */
-const HOST_MS = 30 * 60_000;
-const FIRST_WAIT_MS = 1_000;
-const MAX_WAIT_MS = 30_000;
-/** Faults that no wait cures, after which an agent's work is left where it is. */
-const MAX_FAULTS = 5;
 /** Why an agent takes no prompts. */
 export const TAKES_NONE =
   "the agent's harness takes no prompts: it has no way to go on with a session";
@@ -235,16 +227,25 @@ export class AgentRun {
     this.#closed = true;
     if (this.#state.ended === null) {
       const endedAt = await place.endedAt(turn) ?? site.clock.now();
-      await this.#remember({ ended: cause, endedAt });
+      this.#state = { ...this.#state, ended: cause, endedAt };
+      try {
+        await place.remember(this.#state);
+      } catch (error) {
+        // A full disk: another process would find it ended all the same.
+        site.log.event("agent.not_remembered", { lease: control.lease, error: messageOf(error) });
+      }
     }
     await this.#stop();
     await this.#shut();
     const ended = await this.#ended(cause, ending.message ?? null);
     await track.close();
     const end = { exit: agentExitOf(ended), turns: this.#state.turn };
-    return await this.#patiently(() =>
-      finish(this.#context, end, track, this.#hiding, this.#begun.workspace)
+    const done = await patiently(
+      this.#context,
+      () => finish(this.#context, end, track, this.#hiding, this.#begun.workspace),
     );
+    if (done === "left") return "left";
+    return "report" in done ? done : await this.#giveUp(done.failed);
   }
 
   async #ended(cause: Ended["cause"], message: string | null): Promise<Ended> {
@@ -273,72 +274,13 @@ export class AgentRun {
     await stopAll(site, this.#state.process, { tag, graceMs, place: place.root });
   }
 
-  /**
-   * Do `work` until it is done: nothing of the agent may be lost because the store was away, or the disk full for a
-   * while. What goes on failing is left where it is.
-   */
-  async #patiently(work: () => Promise<AgentFinished>): Promise<RunEnd> {
-    const { site, control } = this.#context;
-    const { clock, log } = site;
-    const began = clock.monotonic();
-    let ending = Infinity;
-    let faults = 0;
-    for (let wait = FIRST_WAIT_MS;; wait = Math.min(wait * 2, MAX_WAIT_MS)) {
-      try {
-        return { report: await work() };
-      } catch (error) {
-        log.event("agent.not_finished", { lease: control.lease, error: messageOf(error) });
-        if (control.ending?.aborted === true || control.leave?.aborted === true) {
-          ending = Math.min(ending, clock.monotonic() + ENDING_MS);
-        }
-        if (clock.monotonic() >= ending) return "left";
-        const host = isHostFault(error);
-        if (!host && !isAway(error)) faults++;
-        const full = host && clock.monotonic() - began >= HOST_MS;
-        if (full || faults >= MAX_FAULTS) return await this.#giveUp(error);
-      }
-      await clock.sleep(wait, control.ending);
-    }
-  }
-
   /** Its work stays where it is, and the report says so. */
   async #giveUp(error: unknown): Promise<RunEnd> {
-    const { site, control, place, messages, job } = this.#context;
-    site.log.event("agent.given_up", { lease: control.lease, error });
-    try {
-      await place.keep(messageOf(error));
-    } catch (fault) {
-      // Then nothing may follow that removes it: a later process of the worker finds it.
-      site.log.event("agent.not_kept", { lease: control.lease, error: messageOf(fault) });
-      return "left";
-    }
-    const { turn, startedAt, endedAt } = this.#state;
-    const said = `its work could not be brought back, and is kept at ${place.root} on its worker: ${
-      messageOf(error)
-    }`;
-    return {
-      report: {
-        kind: "agent_finished",
-        process: {
-          status: "exited",
-          seconds: Math.max(0, (endedAt ?? site.clock.now()) - startedAt) / 1000,
-          exit_code: exitCodeOf({ code: null, signal: null }, await place.exitCode(turn)),
-          error: said,
-        },
-        session_id: this.#state.sessionId ?? job.session_id,
-        usage: null,
-        changed: true,
-        work: null,
-        files: {},
-        ...messages.ids(),
-        workspace: {},
-        session: null,
-        branches: [],
-        left_out: [],
-        left_out_count: 0,
-        notes: [],
-      },
-    };
+    const { sessionId, turn, startedAt, endedAt } = this.#state;
+    const now = this.#context.site.clock.now();
+    const seconds = Math.max(0, (endedAt ?? now) - startedAt) / 1000;
+    const known = { sessionId, seconds, turn };
+    return { report: await keptReport(this.#context, known, this.#hiding.text(messageOf(error))) };
   }
 
   async #remember(change: Partial<AgentState>): Promise<void> {

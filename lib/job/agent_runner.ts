@@ -50,6 +50,8 @@ export class AgentRunner implements JobRunner {
   readonly #options: { graceMs: number; everyMs: number; logs: LogLimits };
   readonly #left: LeftJobs;
   readonly #active = new Map<number, Active>();
+  /** Leases whose directories are not to be removed. */
+  readonly #kept = new Set<number>();
 
   constructor(site: Site, options: AgentRunnerOptions) {
     this.#site = site;
@@ -163,6 +165,7 @@ export class AgentRunner implements JobRunner {
       place,
       messages: new AgentMessages(place.home, `${place.relative}/.run`),
       tag,
+      keep: () => void this.#kept.add(control.lease),
       ...this.#options,
     };
   }
@@ -198,9 +201,10 @@ export class AgentRunner implements JobRunner {
     const parsed = agentJob.safeParse(value);
     if (!parsed.success) return;
     const place = new AgentPlace(this.#site.home, parsed.data, lease);
-    if (await place.isKept()) {
-      this.#site.log.event("agent.kept", { lease, place: place.root });
-    } else await this.#discard(parsed.data, place);
+    const marked = await place.isKept();
+    // Without its mark the next process must find it, to try again.
+    if (this.#kept.has(lease) && !marked) return;
+    if (!marked) await this.#discard(parsed.data, place);
     await this.#left.over(lease);
   }
 
@@ -211,19 +215,25 @@ export class AgentRunner implements JobRunner {
   }
 
   /** Leases that are not held any more: their agents are stopped, and what they did is reported all the same. */
-  async *salvage(isHeld: (lease: number) => boolean): AsyncIterable<Salvage> {
+  async *salvage(
+    isHeld: (lease: number) => boolean,
+    ending: AbortSignal,
+  ): AsyncIterable<Salvage> {
     for (const { lease, tag, place: named } of await this.#left.all()) {
       if (isHeld(lease) || this.#active.has(lease)) continue;
       const place = new AgentPlace(this.#site.home, { place: named }, lease);
       const state = await place.state();
       const job = await place.job();
       const parsed = agentJob.safeParse(job);
+      // What was kept was reported already.
+      if (await place.isKept()) continue;
       if (state === null || !parsed.success || parsed.data.spec === null) continue;
       const lost = new AbortController();
       lost.abort(new Error("its lease was lost while its worker was away"));
       const control: JobControl = {
         lease,
         stop: lost.signal,
+        ending,
         started: () => Promise.resolve(true),
       };
       const context = this.#context(parsed.data, place, control, tag);

@@ -117,8 +117,11 @@ export interface JobRunner {
   stopLeft?(): Promise<void>;
   /** Remove what they left of leases that are not held any more. */
   removeLeft?(isHeld: (lease: number) => boolean): Promise<void>;
-  /** Save what they left of such leases, before {@linkcode JobRunner.removeLeft}. Its `cleanup` follows each report. */
-  salvage?(isHeld: (lease: number) => boolean): AsyncIterable<Salvage>;
+  /**
+   * Save what they left of such leases, before {@linkcode JobRunner.removeLeft}. Its `cleanup` follows each report.
+   * `ending` aborts when the worker is about to end.
+   */
+  salvage?(isHeld: (lease: number) => boolean, ending: AbortSignal): AsyncIterable<Salvage>;
   /** Remove what the job left, once its report was accepted or refused. Repeatable. */
   cleanup(job: unknown, lease: number): Promise<void>;
 }

@@ -137,9 +137,10 @@ export class LeaseWorker {
   /** What earlier processes left of leases that are lost is reported all the same: the server keeps it as evidence. */
   async #salvage(): Promise<void> {
     const core = this.#core;
+    const { signal } = core.ending;
     await this.#tidy(async (runner) => {
       for await (
-        const { lease, job, report } of runner.salvage?.((id) => core.held.has(id)) ?? []
+        const { lease, job, report } of runner.salvage?.((id) => core.held.has(id), signal) ?? []
       ) {
         if (core.over.signal.aborted || core.held.has(lease)) return;
         this.#hold({ lease, job_cid: null }, "spooled", markNow(core.clock));

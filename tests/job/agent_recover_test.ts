@@ -164,7 +164,7 @@ Deno.test("a worker that starts again stops none of its agents, and those of los
   const next: JobRunner & AgentRunner = bench.restarted();
   await next.stopLeft?.();
   assert.notDeepEqual(await standing(bench), []);
-  const found = await Array.fromAsync(next.salvage(() => false));
+  const found = await Array.fromAsync(next.salvage(() => false, new AbortController().signal));
   assert.deepEqual(await standing(bench), []);
   assert.equal(found.length, 1);
   assert.equal(found[0]?.lease, 7);
