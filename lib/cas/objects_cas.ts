@@ -69,7 +69,7 @@ class ObjectsCas implements ObjectsStore {
   constructor(bucket: Bucket, { uploads, clock }: ObjectsOptions) {
     this.#bucket = bucket;
     this.#uploads = uploads;
-    this.#reads = { bucket, whole: this.#whole, clock };
+    this.#reads = { bucket, whole: this.#whole, clock, ahead: { readers: 0 } };
   }
 
   /** What an intake of bytes, which may be cancelled by `signal`, needs. */

@@ -7,6 +7,7 @@ import type { BlobBody, Cid, Limits } from "./contract.ts";
 import { Retry } from "./http_calls.ts";
 import { checkLength } from "./limits.ts";
 import { decode } from "./object_decode.ts";
+import { readAhead, type Span, spans } from "./objects_ahead.ts";
 import { type Bucket, type ObjectInfo, objectKey, type OpenObject, type Part } from "./objects.ts";
 import type { WholeObjects } from "./objects_tags.ts";
 import { rawFrameSize, RawReader, type ReadAt } from "./raw_blocks.ts";
@@ -19,7 +20,16 @@ export interface ReadContext {
   readonly bucket: Bucket;
   readonly whole: WholeObjects;
   readonly clock: Clock;
+  /** How many of them read ahead now. */
+  readonly ahead: { readers: number };
 }
+
+/** Objects from this size on are read in parts of this size, so many at once: one connection is slower than a bucket. */
+const AHEAD_FROM = 32 * 1024 * 1024;
+const AHEAD_PART = 8 * 1024 * 1024;
+const AHEAD_WIDTH = 3;
+/** More readers than these read in one piece: parts that wait take memory. */
+const AHEAD_READERS = 4;
 
 /** An object that was found. Whoever opens it reads it once, or closes it. */
 export class BucketObject {
@@ -154,35 +164,67 @@ export class BucketObject {
 
   /** Stored bytes from `from` on, of the state `info`. */
   async *#chunks(info: ObjectInfo, from: number): AsyncGenerator<Uint8Array, void, undefined> {
+    const { ahead } = this.#context;
+    const signal = this.#signal;
+    // Parts that come from different states must not be joined.
+    const apart = info.tag !== "" && info.size - from >= AHEAD_FROM;
+    if (!apart || ahead.readers >= AHEAD_READERS) {
+      return yield* this.#sequence(info, { from, to: info.size }, signal);
+    }
+    ahead.readers++;
+    try {
+      await this.close();
+      const read = (part: Span, signal: AbortSignal) => this.#sequence(info, part, signal);
+      yield* readAhead(spans(from, info.size, AHEAD_PART), AHEAD_WIDTH, read, signal);
+    } finally {
+      ahead.readers--;
+    }
+  }
+
+  /** Stored bytes of one span, read on where they broke off. */
+  async *#sequence(
+    info: ObjectInfo,
+    { from, to }: Span,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
     let at = from;
     let open = from === 0 ? this.#first : null;
     this.#first = null;
     let retry = new Retry(this.#context.clock);
-    while (at < info.size || open !== null) {
+    while (at < to || open !== null) {
       try {
-        open ??= await this.#open(info, at);
+        open ??= await this.#open(info, { from: at, to }, signal);
         let skip = at - open.from;
         for await (const bytes of open.stream) {
-          const fresh = bytes.subarray(Math.min(skip, bytes.length));
-          skip -= bytes.length - fresh.length;
-          if (fresh.length === 0) continue;
+          const fresh = bytes.subarray(Math.min(skip, bytes.length), skip + to - at);
+          skip -= Math.min(skip, bytes.length);
+          if (fresh.length === 0) {
+            // A server may send more than it was asked for.
+            if (at >= to) return;
+            continue;
+          }
           at += fresh.length;
           retry = new Retry(this.#context.clock);
           yield fresh;
         }
-        if (at >= info.size) return;
+        if (at >= to) return;
         throw new SubletError("unreachable", `it ended after ${at} of ${info.size} bytes`);
       } catch (error) {
-        await this.#pause(error, retry);
+        await this.#pause(error, retry, signal);
       }
       open = null;
     }
   }
 
-  async #open(info: ObjectInfo, from: number): Promise<OpenObject> {
+  async #open(
+    info: ObjectInfo,
+    { from, to }: Span,
+    signal: AbortSignal | undefined,
+  ): Promise<OpenObject> {
     const part: Part = {
       from,
-      signal: this.#signal,
+      signal,
+      ...(to === info.size ? {} : { to }),
       ...(info.tag === "" ? {} : { tag: info.tag }),
     };
     const open = await this.#context.bucket.open(objectKey(this.cid), part);
@@ -191,13 +233,17 @@ export class BucketObject {
   }
 
   /** Wait before the next try, or throw what `error` means when there is none. */
-  async #pause(error: unknown, retry: Retry): Promise<void> {
+  async #pause(
+    error: unknown,
+    retry: Retry,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     const what = `the read of blob ${this.cid}`;
-    if (this.#signal?.aborted) {
+    if (signal?.aborted) {
       throw new SubletError("cancelled", `${what} was cancelled`, { cause: error });
     }
     if (!isError(error, "unreachable")) throw error;
-    if (await retry.next(0, this.#signal)) return;
+    if (await retry.next(0, signal)) return;
     throw new SubletError("unavailable", `${what} broke off: ${messageOf(error)}. Try again`, {
       cause: error,
     });

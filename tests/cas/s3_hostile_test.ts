@@ -374,6 +374,45 @@ Deno.test("a cache over a bucket is whole again after the bucket lost and damage
   assert.equal(await Deno.readTextFile(home.join("store/remote.url")), "s3://bucket");
 });
 
+Deno.test("a very large object is read in parts at once, which break off and come in any order", async () => {
+  await using at = await bench();
+  const data = noise(34 * 1024 * 1024 + 3);
+  const cid = await at.cas.put(data);
+  at.fake.seen.length = 0;
+  let [now, most, gets] = [0, 0, 0];
+  at.fake.hook = async (seen, usual) => {
+    if (seen.method !== "GET" || !seen.headers.has("range")) return null;
+    const mine = ++gets;
+    most = Math.max(most, ++now);
+    await new Promise((resolve) => setTimeout(resolve, mine % 3 === 0 ? 60 : 10));
+    now--;
+    return mine % 4 === 0 ? await cutAfter(usual(), 1_000_000) : null;
+  };
+  assert.deepEqual(await at.cas.get(cid), data);
+  assert.ok(most > 1 && most <= 4, `${most} at once`);
+  // Left early, it stops; and who comes after it reads ahead again.
+  for (let i = 0; i < 6; i++) {
+    const body = await at.cas.getStream(cid);
+    const reader = body?.stream.getReader();
+    await reader?.read();
+    await reader?.cancel();
+  }
+  most = 0;
+  const part = await at.cas.getRange(cid, 100, data.length - 100);
+  const bytes = await new Response(part?.stream as ReadableStream).bytes();
+  assert.deepEqual(bytes, data.slice(100, data.length - 100));
+  assert.ok(most > 1);
+  // Parts of two states are not joined.
+  gets = 0;
+  at.fake.hook = (seen) => {
+    if (seen.method === "GET" && ++gets === 4) {
+      at.fake.objects.set(objectKey(cid), noise(50_000_000));
+    }
+    return null;
+  };
+  assert.equal((await failure(at.cas.get(cid))).code, "unavailable");
+});
+
 Deno.test("a region that is no region does not become a part of a host's name", async () => {
   await using at = await bench();
   at.fake.hook = () => refuse(301, "PermanentRedirect", "<Region>evil.example/</Region>");
