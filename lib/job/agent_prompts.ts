@@ -160,6 +160,7 @@ function requestOf(agent: ResumableAgent, campaign: Campaign, text: string): Age
     harness: agent.harness,
     timeout: agent.timeout,
     priority: agent.priority,
+    secrets: JSON.parse(agent.secrets),
     ...(isRole ? { role: agent.role } : {}),
     ...(agent.model === null ? {} : { model: agent.model }),
     ...(agent.effort === null ? {} : { effort: agent.effort }),

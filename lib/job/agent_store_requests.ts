@@ -24,6 +24,8 @@ export interface NewAgent {
   /** Of its session's file. */
   readonly format: string | null;
   readonly requires: Requires;
+  /** What the request gives it: variable to the secret's name. */
+  readonly secrets: Readonly<Record<string, string>>;
   readonly priority: number;
   readonly dedup: string | null;
   /** Its job, for the agent's id. */
@@ -52,8 +54,8 @@ export async function insertAgent(
   const row = await tx.get<Row & { id: number }>(
     `INSERT INTO agents
        (campaign, role, harness, model, effort, prompt, base, subject, workspace, timeout, resumes,
-        resumable, format, requires, priority, dedup, session_id, requested_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+        resumable, format, requires, secrets, priority, dedup, session_id, requested_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
     [
       campaign,
       wanted.role,
@@ -69,6 +71,7 @@ export async function insertAgent(
       wanted.resumable ? 1 : 0,
       wanted.format,
       requires,
+      JSON.stringify(wanted.secrets),
       priority,
       wanted.dedup,
       wanted.sessionId,

@@ -41,6 +41,7 @@ export interface ResumableAgent {
   readonly timeout: number;
   readonly resumable: boolean;
   readonly requires: string;
+  readonly secrets: string;
   readonly priority: number;
   readonly session_id: string | null;
   readonly session: { file: string | null; name: string; cwd: string | null } | null;
@@ -69,7 +70,7 @@ export async function readResumable(tx: Tx, id: number): Promise<ResumableAgent 
     & { session: string | null; landed: string | null; resumable: number }
   >(
     `SELECT id, campaign, role, harness, model, effort, base, state, timeout, resumable, requires,
-       priority, session_id, session, landed, lease, job FROM agents WHERE id = ?`,
+       secrets, priority, session_id, session, landed, lease, job FROM agents WHERE id = ?`,
     [id],
   );
   if (row === null) return null;

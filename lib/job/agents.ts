@@ -172,6 +172,7 @@ export class Agents {
       resumable: harness.resume.length > 0,
       format: harness.usage?.tally ?? null,
       requires: prepared.requires,
+      secrets: request.secrets ?? {},
       priority: request.priority ?? 0,
       dedup: dedup ?? null,
       job: (id) => prepared.job(id),

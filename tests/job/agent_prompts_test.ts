@@ -79,7 +79,7 @@ Deno.test("a report says which prompts were read, and speaks for no other agent'
 
 Deno.test("a prompt to an agent that ended makes a job that goes on with its session, from its work", async () => {
   await using kit = await AgentKit.make();
-  const agent = await kit.ask({ model: "big", timeout: 500 });
+  const agent = await kit.ask({ model: "big", timeout: 500, secrets: { KEY: "NAME" } });
   const worker = await kit.worker();
   const { lease } = await worker.start();
   const work = await kit.work(agent.base, { "a.txt": "a" });
@@ -97,6 +97,7 @@ Deno.test("a prompt to an agent that ended makes a job that goes on with its ses
   assert.deepEqual(job.resume, { session_id: "s-1", ...session });
   assert.equal(job.session_id, "s-1");
   assert.equal(job.timeout, 500);
+  assert.deepEqual(job.secrets, { KEY: "NAME" });
   const { args } = sure(job.spec);
   assert.deepEqual(args.slice(3, 7), ["--resume", "s-1", "--model", "big"]);
   assert.equal(args.at(-1), "and now the docs");

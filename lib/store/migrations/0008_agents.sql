@@ -24,6 +24,8 @@ CREATE TABLE agents (
   format TEXT,
   -- What a worker must be, as JSON: {pool, runner, labels}.
   requires TEXT NOT NULL,
+  -- Variables that its request gives it, with the names of their secrets.
+  secrets TEXT NOT NULL,
   priority INTEGER NOT NULL DEFAULT 0,
   dedup TEXT,
   -- `landing`: its report is taken, and its commits and files are being put where they belong.
