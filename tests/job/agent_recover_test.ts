@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { SubletError } from "../../lib/home/mod.ts";
 import type { AgentRunner, JobHandle, JobRunner, Outcome } from "../../lib/job/mod.ts";
-import { until } from "../kit/mod.ts";
+import { run, until } from "../kit/mod.ts";
 import { AgentBench, AgentControl, exists, finishedOf, standing } from "./agent_kit.ts";
 
 const HELD = { handle: { runtime: "subprocess", data: {} } as JobHandle, startedAt: null };
@@ -300,3 +300,33 @@ function proxied(processes: AgentBench["site"]["processes"]) {
     exec: processes.exec.bind(processes),
   };
 }
+
+/** Whether this test may mount a file system of its own. */
+const mayMount = Deno.build.os === "linux" && Deno.uid() === 0;
+
+Deno.test({
+  name: `an agent that filled its disk is reported, with its work, once there is room${
+    mayMount ? "" : " (SKIPPED: it takes root to mount a small disk)"
+  }`,
+  ignore: !mayMount,
+  async fn() {
+    await using bench = await AgentBench.make();
+    const home = bench.site.home;
+    await run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", home]);
+    try {
+      const job = await bench.job("echo work >said; cat /dev/zero >ignored; true", {}, "command");
+      const running = bench.runner.run(job, new AgentControl());
+      await until(
+        "it cannot be finished",
+        () => bench.events.some(({ event }) => event === "agent.not_finished"),
+        60,
+      );
+      await Deno.remove(`${bench.root}/worktree/ignored`);
+      const report = finishedOf(await running);
+      assert.equal(report.process.exit_code, 0);
+      assert.equal(await (await bench.take(report.work)).show("said"), "work\n");
+    } finally {
+      await run(["umount", "-l", home]);
+    }
+  },
+});
