@@ -32,6 +32,12 @@ export function foreignGitCall(
   const [command = "", ...args] = argv.slice(at);
   if (!SUBCOMMANDS.has(command)) return `git ${command} is not ours`;
   if (command === "config" && !args.includes("--get-regexp")) return "it would set something";
+  // It would read a file, through a link too; what comes by stdin is judged where it comes from.
+  if (command === "hash-object" && !/^-t (blob|commit) -w --stdin$/.test(args.join(" "))) {
+    return "it would read a file";
+  }
+  const outside = args.find((each) => each.startsWith("/") || each.split("/").includes(".."));
+  if (outside !== undefined) return `${outside} leads out of where it works`;
   const option = args.find((each) => each.startsWith("-") && !OPTION.test(each));
   return option === undefined ? null : `its option ${option} is not ours`;
 }

@@ -41,7 +41,7 @@ async function skeleton(
       "--template=",
       "--initial-branch=main",
       `--object-format=${format}`,
-      made,
+      made.slice(parent.length + 1),
     ],
   });
   return made;

@@ -53,6 +53,8 @@ Deno.test("odd work comes home past a supervisor", async () => {
 Deno.test("options of the new calls that would run or write something are not ours", () => {
   const foreign = (...args: string[]) => foreignGitCall([...LEADING, ...args], GIT_ENV);
   assert.equal(foreign("update-index", "-z", "--add", "--stdin"), null);
+  assert.equal(foreign("hash-object", "-t", "commit", "-w", "--stdin"), null);
+  assert.equal(foreign("init", "--quiet", "--bare", "1.making-2"), null);
   for (
     const args of [
       ["diff-files", "-p", "--ext-diff"],
@@ -62,6 +64,12 @@ Deno.test("options of the new calls that would run or write something are not ou
       ["ls-files", "--exclude-from=/etc/shadow"],
       ["update-index", "--fsmonitor"],
       ["hash-object", "--path=x", "-w", "y"],
+      ["hash-object", "-t", "blob", "-w", "--stdin", "link"],
+      ["hash-object", "-w", "/root/.ssh/id_ed25519"],
+      ["pack-objects", "-q", "/etc/pack"],
+      ["pack-objects", "-q", "../../pack"],
+      ["init", "--quiet", "--bare", "/etc/x"],
+      ["index-pack", "/var/lib/x.pack"],
       ["commit", "-m", "x"],
       ["add", "-A"],
       ["clone", "https://x", "y"],
