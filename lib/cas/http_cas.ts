@@ -2,7 +2,7 @@
 
 import { type Clock, SubletError } from "../home/mod.ts";
 import type { HttpClient } from "../net/mod.ts";
-import type { BlobBody, Cas, Cid, Limits } from "./contract.ts";
+import type { BlobBody, Cas, Cid, Limits, Upkeep } from "./contract.ts";
 import { each } from "./each.ts";
 import { writeBeside } from "./files.ts";
 import { type CallRequest, HttpCalls } from "./http_calls.ts";
@@ -44,7 +44,7 @@ export interface HttpCasOptions {
   readonly ownsClient?: boolean;
 }
 
-class HttpCas implements Cas, AsyncDisposable {
+class HttpCas implements Cas, Pick<Upkeep, "integrity">, AsyncDisposable {
   readonly #calls: HttpCalls;
   readonly #parts: PartsClient;
   readonly #tmp: string | undefined;
@@ -68,6 +68,12 @@ class HttpCas implements Cas, AsyncDisposable {
 
   async has(cid: Cid): Promise<boolean> {
     return await this.#head(cid, {});
+  }
+
+  /** Let the server read and hash the blob. One that does not do so for a HEAD (piloop's) says only whether it is there. */
+  async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
+    if (await this.#head(cid, { [CHECK_HEADER]: "1" })) return "ok";
+    return await this.has(cid) ? "corrupt" : "missing";
   }
 
   async #head(cid: Cid, headers: Record<string, string>, signal?: AbortSignal): Promise<boolean> {
@@ -224,6 +230,6 @@ async function frameOf({ bytes, length, open }: Spooled): Promise<Uint8Array | n
 export function openHttpCas(
   client: HttpClient,
   options: HttpCasOptions = {},
-): Cas & AsyncDisposable {
+): Cas & Pick<Upkeep, "integrity"> & AsyncDisposable {
   return new HttpCas(client, options);
 }

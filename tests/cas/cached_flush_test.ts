@@ -6,6 +6,7 @@ import { type Clock, systemClock } from "../../lib/home/mod.ts";
 import { TempDir } from "../kit/mod.ts";
 import { Flaky, isMarked, openCache, tiersIn } from "./cached_kit.ts";
 import { damageObject, objectPath } from "./disk_kit.ts";
+import { serveStore } from "./http_kit.ts";
 
 const DAY = 86_400_000;
 const noise = (length: number) => crypto.getRandomValues(new Uint8Array(length));
@@ -178,4 +179,30 @@ Deno.test("mending brings a whole copy to the tier that lacks one", async () => 
   await damageObject(remote, cid, "flipped");
   assert.equal(await cas.mend(cid), "lost");
   assert.equal(await cas.mend(cidOf(noise(9))), "lost");
+});
+
+Deno.test("a copy that is damaged on a served remote is found without a fetch, and mended", async () => {
+  await using scratch = await TempDir.make();
+  const { local, remote } = tiersIn(scratch.path);
+  await using there = await openDisk({ path: remote });
+  const asked: string[] = [];
+  await using served = await serveStore(there, scratch.path, {}, (request, answer) => {
+    asked.push(request.method);
+    return answer();
+  });
+  await using cas = await openCache(scratch.path, { remote: served.cas });
+  const cid = await cas.put(noise(60_000));
+  await using here = await openDisk({ path: local, cache: true });
+  assert.equal(await cas.mend(cid), "ok");
+  await damageObject(remote, cid, "flipped");
+  assert.equal(await cas.mend(cid), "mended");
+  assert.equal(await there.integrity(cid), "ok");
+  await here.release(cid);
+  asked.length = 0;
+  assert.equal(await cas.integrity(cid), "ok");
+  await damageObject(remote, cid, "flipped");
+  assert.equal(await cas.integrity(cid), "corrupt");
+  await there.release(cid);
+  assert.equal(await cas.integrity(cid), "missing");
+  assert.deepEqual([...new Set(asked)], ["HEAD"]);
 });
