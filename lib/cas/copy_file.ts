@@ -38,6 +38,10 @@ export interface CopyTarget {
   wrote(bytes: number): void;
 }
 
+function isLarge(info: Deno.FileInfo): boolean {
+  return info.isFile && info.size >= COPY_FROM;
+}
+
 /** A file that is read in parts. */
 export class CopySource implements Disposable {
   private constructor(
@@ -46,21 +50,23 @@ export class CopySource implements Disposable {
     readonly info: Deno.FileInfo,
   ) {}
 
-  /** The file at `path`; `not_found` when there is none, `unavailable` when it cannot be read. */
-  static open(path: string): CopySource {
+  /**
+   * The file at `path`, if it is one for which threads are worth their start, else null: anything but a file is not even
+   * opened, since a pipe is read once. `not_found` when there is none, `unavailable` when it cannot be read.
+   */
+  static async open(path: string): Promise<CopySource | null> {
     let file: Deno.FsFile | null = null;
     try {
-      file = Deno.openSync(path);
-      return new CopySource(path, file, file.statSync());
+      if (!isLarge(await Deno.stat(path))) return null;
+      file = await Deno.open(path);
+      const info = await file.stat();
+      if (isLarge(info)) return new CopySource(path, file, info);
+      file.close();
+      return null;
     } catch (error) {
       file?.close();
       throw fileError(error, `cannot read ${path}`, "not_found");
     }
-  }
-
-  /** Whether it is a file for which threads are worth their start. */
-  get isLarge(): boolean {
-    return this.info.isFile && this.info.size >= COPY_FROM;
   }
 
   /** Whether it looks as if it would not compress. */

@@ -197,8 +197,8 @@ class DiskCas implements DiskStore {
   }
 
   async putFile(path: string): Promise<Cid> {
-    using source = CopySource.open(path);
-    if (source.isLarge && source.isDense) return await this.#copyFile(source);
+    using source = await CopySource.open(path);
+    if (source?.isDense) return await this.#copyFile(source);
     await using intake = new Intake(this.#intake, {});
     await readThrough(path, (bytes) => intake.write(bytes));
     return await intake.finish();

@@ -11,6 +11,8 @@ const MAX_LOG = 32 * 1024 * 1024;
 const MAX_RETIRING = 3;
 /** A file that was not used for so many milliseconds is retired. */
 const IDLE_MS = 20_000;
+/** After a failure there is none for so many milliseconds: the disk may have been full. */
+const REFUSED_MS = 60_000;
 
 interface Entry {
   readonly file: JournalFile;
@@ -29,7 +31,8 @@ export class Journals implements AsyncDisposable {
   #opening: Promise<void> | null = null;
   #count = 0;
   readonly #retiring = new Set<Promise<void>>();
-  #refused = false;
+  /** There is none before this moment. */
+  #refusedUntil = -Infinity;
   #idle: ReturnType<typeof setTimeout> | undefined;
 
   constructor(root: string) {
@@ -49,7 +52,8 @@ export class Journals implements AsyncDisposable {
       return true;
     } catch {
       // A file that could not be synced once proves nothing any more. What it has may still be needed after a crash.
-      this.#refused = entry.full = true;
+      entry.full = true;
+      this.#refuse();
       return false;
     } finally {
       entry.users--;
@@ -60,7 +64,7 @@ export class Journals implements AsyncDisposable {
   }
 
   async #usable(): Promise<Entry | null> {
-    if (this.#refused || this.#retiring.size >= MAX_RETIRING) return null;
+    if (performance.now() < this.#refusedUntil || this.#retiring.size >= MAX_RETIRING) return null;
     if (this.#entry === null || this.#entry.full) {
       this.#opening ??= this.#open().finally(() => this.#opening = null);
       await this.#opening;
@@ -82,8 +86,12 @@ export class Journals implements AsyncDisposable {
       this.#entry = { file, users: 0, full: false, retired: false };
     } catch {
       // Without a journal each put syncs its own file.
-      this.#refused = true;
+      this.#refuse();
     }
+  }
+
+  #refuse(): void {
+    this.#refusedUntil = performance.now() + REFUSED_MS;
   }
 
   #waitIdle(entry: Entry): void {
@@ -128,7 +136,7 @@ export class Journals implements AsyncDisposable {
     }
     this.#lock[Symbol.dispose]();
     this.#lock = null;
-    this.#refused = true;
+    this.#refusedUntil = Infinity;
   }
 
   async #hasLogs(): Promise<boolean> {

@@ -67,7 +67,7 @@ export async function replayJournals(root: string): Promise<Replayed> {
     if (logs.length === 0 && !await isOld(path)) continue;
     const { ProcessLock } = await import("../store/mod.ts");
     // Its process lives, or another one does this now.
-    const lock = ProcessLock.tryTake(path);
+    const lock = takeLock(() => ProcessLock.tryTake(path));
     if (lock === null) continue;
     try {
       const objects: SmallObject[] = [];
@@ -80,6 +80,15 @@ export async function replayJournals(root: string): Promise<Replayed> {
     }
   }
   return { count, settled: Promise.all(settled).then(() => {}) };
+}
+
+function takeLock(take: () => Disposable | null): Disposable | null {
+  try {
+    return take();
+  } catch {
+    // It is another user's, who alone may put its blobs back.
+    return null;
+  }
 }
 
 /** The files of each journal in `directory`. */

@@ -121,7 +121,10 @@ export class SmallPuts implements AsyncDisposable {
 
   /** Wait for what is under way, and for the disk. Nothing may be added any more. */
   async [Symbol.asyncDispose](): Promise<void> {
-    while (this.#flushing.size > 0) await Promise.all(this.#flushing);
+    while (this.#queue.length > 0 || this.#flushing.size > 0) {
+      await Promise.all(this.#flushing);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     await this.#journals[Symbol.asyncDispose]();
   }
 }

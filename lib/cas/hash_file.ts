@@ -12,8 +12,8 @@ import { readThrough } from "./files.ts";
  */
 export async function hashFile(path: string): Promise<Cid> {
   {
-    using source = CopySource.open(path);
-    if (source.isLarge) return cidOfDigest(await source.copy(null));
+    using source = await CopySource.open(path);
+    if (source !== null) return cidOfDigest(await source.copy(null));
   }
   const hasher = createHasher();
   await readThrough(path, (bytes) => hasher.update(bytes));

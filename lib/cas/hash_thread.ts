@@ -72,7 +72,9 @@ export class HashThread {
     waiting?.reject(
       new SubletError(
         changed ? "conflict" : "unavailable",
-        changed ? `${message.message}. Try again` : message.message,
+        changed
+          ? `${message.message}. Try again`
+          : `a thread of the store failed: ${message.message}. Check the free space, then try again`,
       ),
     );
   }
