@@ -4,7 +4,10 @@ import type { Cid } from "./contract.ts";
 
 /** A store that has small blobs at hand, so that a request for one costs no turn of the event loop. */
 export interface AtHand {
-  /** The checked bytes of a small blob, at once. Null: it is absent, large or damaged, and `getStream` tells which. */
+  /**
+   * The checked bytes of a small blob, at once. Null: it is absent or large, and `getStream` tells which. Throws
+   * `integrity` when it is damaged.
+   */
   atHand(cid: Cid): Uint8Array<ArrayBuffer> | null;
   /** The length of the blob as its object announces it, at once. Null: `sizeOf` tells. */
   sizeAtHand(cid: Cid): number | null;

@@ -153,6 +153,32 @@ Deno.test("a token that another process revoked is refused 50 ms later", async (
   assert.equal(await t.tokens.verify(secret, TCP), null);
 });
 
+Deno.test("what is known at once is what was verified before, and nothing once it has changed", async () => {
+  await using t = await setUp();
+  const secret = await t.tokens.create("one", { access: "worker", expiresAt: 1_000_500 });
+  assert.equal(t.tokens.known(secret, TCP), null);
+  assert.equal((await t.tokens.verify(secret, TCP))?.name, "one");
+  assert.equal(t.tokens.known(secret, TCP)?.name, "one");
+  assert.equal(t.tokens.known(secret.toLowerCase(), TCP), null);
+  await using other = await t.elsewhere();
+  await other.tokens.revoke("one");
+  t.clock.time += 50;
+  // Asked again and again, it goes on knowing nothing, and leaves the look to whoever verifies.
+  for (let i = 0; i < 3; i++) assert.equal(t.tokens.known(secret, TCP), null);
+  assert.equal(await t.tokens.verify(secret, TCP), null);
+  const short = await t.tokens.create("two", { access: "worker", expiresAt: t.clock.time + 10 });
+  assert.equal((await t.tokens.verify(short, TCP))?.name, "two");
+  assert.equal(t.tokens.known(short, TCP)?.name, "two");
+  t.clock.time += 10;
+  assert.equal(t.tokens.known(short, TCP), null);
+  const inside = t.tokens.grantInternal("serve", "worker");
+  await t.tokens.verify(inside, UNIX);
+  assert.deepEqual([t.tokens.known(inside, UNIX)?.name, t.tokens.known(inside, TCP)], [
+    "serve",
+    null,
+  ]);
+});
+
 Deno.test("verifying known tokens reads nothing from the database", async () => {
   await using t = await setUp();
   const secret = await t.tokens.create("a", { access: "read" });
