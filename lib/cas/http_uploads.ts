@@ -10,7 +10,7 @@ import { orBrokenOff } from "./broken_off.ts";
 import { rawCid, sameBlob } from "./cid.ts";
 import type { Cid } from "./contract.ts";
 import { EMPTY } from "./http_get.ts";
-import type { Gate } from "./http_limits.ts";
+import { type Gate, TryLater } from "./http_limits.ts";
 import { Refusal } from "./http_refusal.ts";
 import { uploadQuestion } from "./http_wire.ts";
 import { checkAddress } from "./limits.ts";
@@ -18,6 +18,7 @@ import { PART } from "./part_file.ts";
 import { Upload } from "./upload.ts";
 import { UPLOAD_ID } from "./upload_files.ts";
 import type { Done, Uploads } from "./uploads.ts";
+import { blobError } from "./verify.ts";
 
 const PATH = "/v1/cas/uploads";
 
@@ -112,6 +113,21 @@ async function state(uploads: Uploads, found: Upload | Done, status: number): Pr
 }
 
 async function append(
+  uploads: Uploads,
+  gate: Gate,
+  request: Request,
+  found: Upload | Done,
+  token: string,
+): Promise<Response> {
+  try {
+    return await take(uploads, gate, request, found, token);
+  } catch (error) {
+    // A refusal that says when to try again says so itself.
+    throw error instanceof TryLater ? error : blobError(found.cid, error);
+  }
+}
+
+async function take(
   uploads: Uploads,
   gate: Gate,
   request: Request,

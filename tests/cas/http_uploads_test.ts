@@ -382,7 +382,8 @@ Deno.test("a store that cannot store keeps the upload, and an empty last part tr
   const cid = cidOf(data);
   const { id } = await (await ask("POST", "", JSON.stringify({ cid, length: data.length }))).json();
   const headers = { "upload-offset": "0", "content-length": String(data.length) };
-  await refused(ask("PATCH", `/${id}`, data, headers), 503, "unavailable");
+  const said = await refused(ask("PATCH", `/${id}`, data, headers), 503, "unavailable");
+  assert.ok(said.includes(cid), said);
   assert.deepEqual((await (await ask("GET", `/${id}`)).json()).missing, []);
   full = false;
   const rest = { "upload-offset": String(data.length), "content-length": "0" };
