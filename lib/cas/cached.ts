@@ -92,7 +92,7 @@ class CachedCas implements CachedStore {
       fetched: (cid) => this.#grew(cid),
     });
     const run = () => this.flush({ evict: true });
-    this.#upkeeper = options.upkeep ? new Upkeeper(run, maxBytes, log) : null;
+    this.#upkeeper = options.upkeep ? new Upkeeper({ run, maxBytes, clock, log }) : null;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

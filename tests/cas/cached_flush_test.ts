@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { type Cid, cidOf, openDisk } from "../../lib/cas/mod.ts";
 import { type Clock, systemClock } from "../../lib/home/mod.ts";
-import { TempDir } from "../kit/mod.ts";
+import { TempDir, until } from "../kit/mod.ts";
 import { Flaky, isMarked, openCache, tiersIn } from "./cached_kit.ts";
 import { damageObject, objectPath } from "./disk_kit.ts";
 import { serveStore } from "./http_kit.ts";
@@ -205,4 +205,29 @@ Deno.test("a copy that is damaged on a served remote is found without a fetch, a
   await there.release(cid);
   assert.equal(await cas.integrity(cid), "missing");
   assert.deepEqual([...new Set(asked)], ["HEAD"]);
+});
+
+Deno.test("a cache that is open looks after itself when it has grown, and tells of a failure", async () => {
+  await using scratch = await TempDir.make();
+  await using there = await openDisk({ path: tiersIn(scratch.path).remote });
+  const flaky = new Flaky(there);
+  const events: string[] = [];
+  const log = { event: (event: string) => void events.push(event) };
+  const settings = { localMaxBytes: 5_000, remote: flaky.cas, upkeep: true, log };
+  {
+    await using cas = await openCache(scratch.path, settings);
+    const cid = await cas.put(noise(3_000));
+    await cas.put(noise(3_000));
+    await until("something is dropped", async () => (await cas.usage()).tiers?.local === 1);
+    assert.equal((await cas.get(cid))?.length, 3_000);
+    // The next run is later; a cache that is closed waits for none.
+    await cas.put(noise(30_000));
+  }
+  assert.deepEqual(events, []);
+  await using cas = await openCache(scratch.path, settings);
+  const cid = await there.put(noise(30_000));
+  flaky.failing = "missing";
+  await cas.get(cid);
+  await until("the failure is told", () => events.includes("cas.upkeep_failed"));
+  assert.equal((await cas.get(cid))?.length, 30_000);
 });

@@ -8,7 +8,7 @@ import {
   openDisk,
   type Remote,
 } from "../../lib/cas/mod.ts";
-import { type Clock, nullLog, SubletError, systemClock } from "../../lib/home/mod.ts";
+import { type Clock, type Log, nullLog, SubletError, systemClock } from "../../lib/home/mod.ts";
 
 /** Where the tiers of a test are. */
 export const tiersIn = (root: string) => ({
@@ -22,6 +22,8 @@ export interface CacheSettings {
   readonly localMaxBytes?: number;
   readonly clock?: Clock;
   readonly remote?: Remote;
+  readonly log?: Log;
+  readonly upkeep?: boolean;
 }
 
 /** Open the cache at `root/local`, by default over the disk store at `root/remote`. */
@@ -40,6 +42,8 @@ export async function openCache(root: string, { remote, ...settings }: CacheSett
 /** `store`, which counts its calls, and fails with `unreachable` while `down` is set. */
 export class Flaky {
   down = false;
+  /** A method that fails, whatever else does. */
+  failing = "";
   readonly calls: string[] = [];
 
   constructor(readonly store: Cas) {}
@@ -55,7 +59,9 @@ export class Flaky {
       this.calls.push(name);
       // The answer takes a while, as over a network.
       await new Promise((resolve) => setTimeout(resolve, 2));
-      if (this.down) throw new SubletError("unreachable", "the remote does not answer");
+      if (this.down || this.failing === name) {
+        throw new SubletError("unreachable", "the remote does not answer");
+      }
       return await work();
     };
     return {
