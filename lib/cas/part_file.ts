@@ -58,9 +58,7 @@ export class PartFile {
   static create(path: string, length: number): PartFile {
     try {
       using file = Deno.openSync(path, { write: true, createNew: true, mode: 0o644 });
-      const header = new Uint8Array(HEADER);
-      writeHeader(header, length);
-      file.writeSync(header);
+      file.writeSync(frameHeader(length));
       file.truncateSync(rawFrameSize(length));
     } catch (error) {
       throw fileError(error, `cannot write ${path}`, "unavailable");
@@ -72,8 +70,10 @@ export class PartFile {
   static async recover(path: string, length: number): Promise<PartFile | null> {
     const found = new PartFile(path, length);
     try {
-      using file = await Deno.open(path);
+      using file = await Deno.open(path, { read: true, write: true });
       if ((await file.stat()).size !== rawFrameSize(length)) return null;
+      // Nothing of the frame but this is neither hashed nor looked at below.
+      file.writeSync(frameHeader(length));
       const header = new Uint8Array(BLOCK_HEADER);
       for (let block = 0; block < found.blocks; block++) {
         file.seekSync(HEADER + block * STRIDE, Deno.SeekMode.Start);
@@ -230,4 +230,10 @@ export class PartFile {
   async settle(): Promise<void> {
     await this.#syncing;
   }
+}
+
+function frameHeader(length: number): Uint8Array {
+  const header = new Uint8Array(HEADER);
+  writeHeader(header, length);
+  return header;
 }

@@ -197,9 +197,9 @@ export class Uploads {
       try {
         await this.#store(upload);
       } catch (error) {
-        if (isError(error, "cid_mismatch", "invalid_request", "conflict")) {
-          await this.remove(upload);
-        }
+        // It will not be another blob the next time.
+        const lost = isError(error, "cid_mismatch", "invalid_request", "conflict", "integrity");
+        if (lost) await this.remove(upload);
         throw error;
       }
       this.#open.delete(upload.id);

@@ -359,6 +359,32 @@ Deno.test("a file that was changed under way is no blob", async () => {
   assert.equal(await setting.store.has(cid), false);
 });
 
+Deno.test("a file that lost its start is sent again where it has to be, and stored right", async () => {
+  for (const data of [noise(3 * PART), new Uint8Array(3 * PART).fill(7)]) {
+    for (const lost of [10, 5000]) {
+      await using scratch = await TempDir.make();
+      const root = scratch.join("store");
+      const cid = cidOf(data);
+      let id = "";
+      {
+        await using setting = await setUp({}, root);
+        id = (await (await setting.begin({ cid, length: data.length })).json()).id;
+        await status(setting.send(id, 0, data.slice(0, 2 * PART)));
+      }
+      {
+        using file = await Deno.open(`${root}/uploads/${id}.part`, { write: true });
+        await file.write(new Uint8Array(lost));
+      }
+      await using setting = await setUp({}, root);
+      const { missing } = await (await setting.begin({ cid, length: data.length })).json();
+      const expected = [[2 * PART, 3 * PART]];
+      assert.deepEqual(missing, lost === 10 ? expected : [[0, PART], ...expected]);
+      for (const [from, to] of missing) await status(setting.send(id, from, data.slice(from, to)));
+      assert.equal(await setting.store.integrity(cid), "ok");
+    }
+  }
+});
+
 Deno.test("a store that cannot store keeps the upload, and an empty last part tries again", async () => {
   await using scratch = await TempDir.make();
   const store = openMemory();
