@@ -5,6 +5,8 @@ import type { LiveStream, Progress } from "./live_stream.ts";
 
 /** How often streams are looked at, milliseconds: what is written shows after that. */
 const EVERY_MS = 2_000;
+/** How long the last of it is tried to be sent, milliseconds: the report has all of it. */
+const LAST_MS = 10_000;
 /** The longest wait after a failure, milliseconds. What is written shows at least so often while the server answers. */
 const MAX_WAIT_MS = 30_000;
 
@@ -24,6 +26,8 @@ export class LiveSync {
   readonly #options: LiveSyncOptions;
   readonly #streams: LiveStream[] = [];
   readonly #over = new AbortController();
+  /** Nothing is remembered any more: the place for that may be gone. */
+  #closed = false;
   readonly #loop: Promise<void>;
 
   constructor(options: LiveSyncOptions) {
@@ -36,11 +40,15 @@ export class LiveSync {
     this.#streams.push(stream);
   }
 
-  /** Stop. With `last`, everything that was written is sent first, if the server takes it now. */
+  /** Stop. With `last`, everything that was written is sent first, if the server takes it within ten seconds. */
   async close(last: boolean): Promise<void> {
     this.#over.abort();
-    await this.#loop;
-    if (last) await this.#stepAll(true);
+    const { clock } = this.#options;
+    const late = new AbortController();
+    const work = this.#loop.then(() => last ? this.#stepAll(true) : true);
+    await Promise.race([work, clock.sleep(LAST_MS, late.signal)]);
+    late.abort();
+    this.#closed = true;
   }
 
   async #run(): Promise<void> {
@@ -67,7 +75,7 @@ export class LiveSync {
         log.event("job.stream_unsent", { lease, stream: stream.name, error: messageOf(error) });
       }
     }
-    if (any && remember !== undefined) {
+    if (any && remember !== undefined && !this.#closed) {
       try {
         await remember(this.#progress());
       } catch (error) {

@@ -275,3 +275,27 @@ Deno.test("streams are followed until they are closed, and a failure of one hold
   assert.ok(events.includes("job.stream_unsent"));
   assert.equal(remembered.at(-1)?.["log"]?.sent, 6);
 });
+
+Deno.test("a server that does not answer holds up the end of no job, and nothing is remembered after it", async () => {
+  await using bench = await Bench.make();
+  const late: (() => void)[] = [];
+  const clock = {
+    ...systemClock,
+    sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 20), signal),
+  };
+  let remembered = 0;
+  const sync = new LiveSync({
+    clock,
+    log: { event: () => {} },
+    lease: 1,
+    remember: () => (remembered++, Promise.resolve()),
+  });
+  bench.answer = () => new Promise((resolve) => late.push(() => resolve(true)));
+  sync.add(bench.stream());
+  await bench.append("one");
+  await sync.close(true);
+  assert.ok(late.length > 0);
+  late.forEach((answer) => answer());
+  await systemClock.sleep(50);
+  assert.equal(remembered, 0);
+});
