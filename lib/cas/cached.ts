@@ -126,10 +126,12 @@ class CachedCas implements CachedStore {
 
   async put(data: Uint8Array, limits: Limits = {}): Promise<Cid> {
     const { remote } = this.#tiers;
-    return await this.#store((store) => store.put(data, limits), {
+    // A put that is cancelled returns before its upload has ended, and then the bytes may change.
+    const own = limits.signal === undefined ? data : data.slice();
+    return await this.#store((store) => store.put(own, limits), {
       limits,
       repeatable: true,
-      send: (cid) => remote.put(data, { expectedCid: cid }),
+      send: (cid) => remote.put(own, { expectedCid: cid }),
     });
   }
 
@@ -256,9 +258,14 @@ async function unlessCancelled(work: Promise<void>, limits: Limits): Promise<voi
  */
 export async function openCached(options: CachedOptions): Promise<CachedStore> {
   const { path, where, remote, log } = options;
-  const markers = await Markers.open(path, where);
-  const local = await openDisk({ path, cache: true });
-  // What a crash of piloop left of a transfer between the tiers.
-  await sweep(path, STALE_MS, (name) => name.startsWith(".cached-"));
-  return new CachedCas(new Tiers(local, remote, markers, log), options);
+  try {
+    const markers = await Markers.open(path, where);
+    const local = await openDisk({ path, cache: true });
+    // What a crash of piloop left of a transfer between the tiers.
+    await sweep(path, STALE_MS, (name) => name.startsWith(".cached-"));
+    return new CachedCas(new Tiers(local, remote, markers, log), options);
+  } catch (error) {
+    await remote[Symbol.asyncDispose]?.();
+    throw error;
+  }
 }

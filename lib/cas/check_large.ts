@@ -24,7 +24,8 @@ export const LARGE: readonly Rule[] = [
       const data = bench.bytes("changes", 3 << 20, true);
       await Deno.writeFile(path, data);
       const put = cas.putFile(path).then((cid) => cid, (error) => {
-        if (isError(error, "integrity", "invalid_request", "failed", "unavailable")) return null;
+        const refused = ["integrity", "cid_mismatch", "invalid_request", "failed"] as const;
+        if (isError(error, ...refused, "unavailable", "unreachable")) return null;
         throw error;
       });
       for (let i = 0; i < 20; i++) {

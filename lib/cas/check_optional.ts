@@ -2,7 +2,7 @@
 
 import { type Rule, same } from "./check_kit.ts";
 import { cidOf, sameBlob } from "./cid.ts";
-import type { Cas, Cid, Evictable, Ranged, Sized, Upkeep } from "./contract.ts";
+import type { Cas, Cid, Evictable, Held, Ranged, Sized, Upkeep } from "./contract.ts";
 import { collect } from "./streams.ts";
 
 type Optional = Cas & Partial<Ranged & Sized & Upkeep & Evictable>;
@@ -10,6 +10,11 @@ type Optional = Cas & Partial<Ranged & Sized & Upkeep & Evictable>;
 async function includes(list: AsyncIterable<Cid>, cid: Cid): Promise<boolean> {
   for await (const found of list) if (sameBlob(found, cid)) return true;
   return false;
+}
+
+async function findHeld(list: AsyncIterable<Held>, cid: Cid): Promise<Held | null> {
+  for await (const held of list) if (sameBlob(held.cid, cid)) return held;
+  return null;
 }
 
 /** Each passes for a store that lacks what it is about. */
@@ -63,9 +68,8 @@ export const OPTIONAL: readonly Rule[] = [
     if (store.release === undefined || store.held === undefined) return true;
     for (const data of [bytes("released"), bytes("released", 300_000, true)]) {
       const cid = await cas.put(data);
-      const held = await Array.fromAsync(store.held());
-      const found = held.find((item) => sameBlob(item.cid, cid));
-      if (found === undefined || found.bytes <= 0 || !(found.storedAt > 0)) return false;
+      const found = await findHeld(store.held(), cid);
+      if (found === null || found.bytes <= 0 || !(found.storedAt > 0)) return false;
       if (await store.release(cid) !== found.bytes || await store.release(cid) !== 0) return false;
       if (await cas.has(cid) || await cas.get(cid) !== null) return false;
       if (await cas.put(data) !== cid || !same(await cas.get(cid), data)) return false;

@@ -112,6 +112,7 @@ async function report(
 ): Promise<void> {
   const { findNeeds } = await import("./cas_needs.ts");
   const left = faults.filter(({ mended }) => !mended);
+  if (left.length > 0) output.note("looking for what needs them");
   const needs = left.length === 0 ? null : await findNeeds(database, cas);
   const of = (cid: Cid) => needs?.of(cid) ?? [];
   const named = (state: Fault["state"]) =>
