@@ -13,6 +13,7 @@ import { addLimits } from "./limits_command.ts";
 import { describe, Output } from "./output.ts";
 import { addPool } from "./pool_command.ts";
 import { addPrompt } from "./prompt_command.ts";
+import { addRelay } from "./relay_command.ts";
 import { addSecret } from "./secret_command.ts";
 import { addServe } from "./serve_command.ts";
 import { addStatus } from "./status_command.ts";
@@ -58,6 +59,7 @@ Examples:
       addLimits,
       addToken,
       addSecret,
+      addRelay,
       addCas,
       addVersion,
     ]

@@ -7,6 +7,7 @@ import { ApiClient } from "./api_client.ts";
 import { Finished } from "./finished.ts";
 import { age, Output, size } from "./output.ts";
 import { duration, seconds } from "./parse.ts";
+import { selfCommand } from "./self.ts";
 import { VERSION } from "./version.ts";
 
 /** A worker, as the API answers it. */
@@ -73,6 +74,7 @@ Example:
         orphanExitSeconds: options.orphanExit ?? null,
         minFreeGb: config.storage.minFreeGb,
         version: VERSION,
+        self: selfCommand([]),
       });
       if (code !== 0) throw new Finished(code);
     });

@@ -31,18 +31,17 @@ export async function askSecrets(
 /** What the processes of an agent that starts get. The door is open until it is disposed of. */
 export async function give(context: AgentContext, signal: AbortSignal): Promise<Given> {
   const secrets = await askSecrets(context, signal);
-  return { secrets, lacks: false, door: await openDoor(context) };
+  return { secrets, lacks: false, door: await openDoor(context, secrets) };
 }
 
 /** What the processes of an agent that is taken over get. It goes on also when its secrets cannot be had any more. */
 export async function giveAgain(context: AgentContext, signal: AbortSignal): Promise<Given> {
   const { site, control } = context;
-  const door = await openDoor(context);
   try {
-    return { secrets: await askSecrets(context, signal), lacks: false, door };
+    return await give(context, signal);
   } catch (error) {
     site.log.event("agent.no_secrets", { lease: control.lease, error: messageOf(error) });
-    return { secrets: {}, lacks: true, door };
+    return { secrets: {}, lacks: true, door: await openDoor(context, {}) };
   }
 }
 
@@ -52,7 +51,10 @@ export async function giveNothing({ job, place, messages }: AgentContext): Promi
   return { secrets: {}, lacks, door: await plainDoor(place, ["sublet"], await messages.script()) };
 }
 
-async function openDoor(context: AgentContext): Promise<Given["door"]> {
+async function openDoor(
+  context: AgentContext,
+  secrets: Given["secrets"],
+): Promise<Given["door"]> {
   const { site, job, place, control, messages } = context;
   const aliases = isPiloops(job) ? ["piloop"] : [];
   const script = await messages.script();
@@ -63,5 +65,6 @@ async function openDoor(context: AgentContext): Promise<Given["door"]> {
     directory: place.own("door"),
     aliases,
     messages: script,
+    hide: (text) => site.redaction?.text(Object.values(secrets), text) ?? text,
   });
 }

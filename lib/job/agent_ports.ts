@@ -57,6 +57,8 @@ export interface RelayJob {
   readonly aliases: readonly string[];
   /** A script that hands out the messages of the agent: `agent messages [--format lines|claude-hook]` runs it. */
   readonly messages: string;
+  /** `text` without the agent's secrets. Default: it has none. */
+  readonly hide?: (text: string) => string;
 }
 
 /** A door, open until it is disposed of: no command passes from then on. */

@@ -20,6 +20,7 @@ export type { Campaign } from "./campaign_store.ts";
 export { lowerBound } from "./campaign_bootstrap.ts";
 export { compare, type Comparison, type Verdict, VERDICTS } from "./campaign_verdict.ts";
 export { EvaluationKind } from "./evaluation_kind.ts";
+export { shellWord } from "./agent_messages.ts";
 export { AgentKind } from "./agent_kind.ts";
 export { MAX_PROMPT, type Prompted, type PromptQueue } from "./agent_prompts.ts";
 export {

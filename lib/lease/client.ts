@@ -20,6 +20,13 @@ export interface WorkerInfo {
   readonly once?: boolean;
 }
 
+/** What a command of an agent came to. */
+export interface CommandResult {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exit_code: number;
+}
+
 /** What a worker learns when it registers. */
 export interface Registration {
   readonly worker: string;
@@ -59,6 +66,16 @@ export interface LeaseClient {
   queued(message: number, error: string | null, signal?: AbortSignal): Promise<void>;
   /** The values of the secrets that the job of `lease` lists, by name; those that the home lacks are left out. */
   secrets?(lease: number, signal?: AbortSignal): Promise<ReadonlyMap<string, string>>;
+  /**
+   * Run a command of the agent of `lease` on the server. One that is not answered may have run: `neverLeft` of lib/net
+   * tells whether it cannot have.
+   */
+  cli?(
+    lease: number,
+    argv: readonly string[],
+    stdin: string | null,
+    signal?: AbortSignal,
+  ): Promise<CommandResult>;
   /** New bytes of something that a job writes. A server that has no such call answers anything. */
   saved?(part: SavedPart, signal?: AbortSignal): Promise<void>;
   /** Null: still building, ask again. */

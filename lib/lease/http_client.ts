@@ -5,7 +5,7 @@ import { messageOf, SubletError } from "../home/mod.ts";
 import type { JobHandle, Report, SavedPart } from "../job/mod.ts";
 import type { Cid } from "../cas/mod.ts";
 import type { HttpClient, HttpResponse } from "../net/mod.ts";
-import type { LeaseClient, Registration, WorkerInfo } from "./client.ts";
+import type { CommandResult, LeaseClient, Registration, WorkerInfo } from "./client.ts";
 import { refusalError } from "./http_client_refusal.ts";
 import {
   type Answer,
@@ -25,6 +25,8 @@ import {
 
 /** Milliseconds until an answer's headers must be there, beyond a long-poll's own wait. */
 const ANSWER_MS = 30_000;
+/** How long a command of an agent may run on the server, seconds. */
+const COMMAND_SECONDS = 120;
 /** More than this of an answer is not read. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** More than this of a refusal is not read. */
@@ -32,7 +34,7 @@ const MAX_REFUSAL_BYTES = 64 * 1024;
 
 interface Options {
   readonly signal?: AbortSignal | undefined;
-  /** The long-poll's wait, seconds. */
+  /** How long the server may take beyond an answer's usual time, seconds: a long-poll's wait. */
   readonly wait?: number;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -118,7 +120,8 @@ export class HttpLeaseClient implements LeaseClient {
 
   async messages(after: number, wait: number, signal?: AbortSignal): Promise<readonly Message[]> {
     const body = { after, wait: Math.min(wait, MAX_POLL_SECONDS) };
-    return await this.#polled("messages", body, answers.messages, { signal, wait }) ?? [];
+    const options = { signal, wait: body.wait };
+    return await this.#polled("messages", body, answers.messages, options) ?? [];
   }
 
   async queued(message: number, error: string | null, signal?: AbortSignal): Promise<void> {
@@ -128,6 +131,16 @@ export class HttpLeaseClient implements LeaseClient {
   async secrets(lease: number, signal?: AbortSignal): Promise<ReadonlyMap<string, string>> {
     const found = await this.#content("secrets", { lease }, answers.secrets, { signal });
     return new Map(Object.entries(found));
+  }
+
+  async cli(
+    lease: number,
+    argv: readonly string[],
+    stdin: string | null,
+    signal?: AbortSignal,
+  ): Promise<CommandResult> {
+    const body = { lease, argv, stdin };
+    return await this.#content("cli", body, answers.cli, { signal, wait: COMMAND_SECONDS });
   }
 
   async saved(part: SavedPart, signal?: AbortSignal): Promise<void> {
@@ -147,7 +160,7 @@ export class HttpLeaseClient implements LeaseClient {
       have: have.slice(0, MAX_HAVE),
       wait: Math.min(wait, MAX_POLL_SECONDS),
     };
-    return await this.#polled("send", body, answers.send, { signal, wait });
+    return await this.#polled("send", body, answers.send, { signal, wait: body.wait });
   }
 
   /** A call that always answers content. */
@@ -196,7 +209,6 @@ export class HttpLeaseClient implements LeaseClient {
 
   /** One try. The bytes of a 200, null for a 204, or the typed error of anything else. */
   async #post(call: string, body: unknown, options: Options): Promise<Uint8Array | null> {
-    const wait = Math.min(options.wait ?? 0, MAX_POLL_SECONDS);
     const response = await this.#http.request({
       method: "POST",
       path: `/v1/executor/${call}`,
@@ -206,7 +218,7 @@ export class HttpLeaseClient implements LeaseClient {
         ...options.headers,
       },
       body: new TextEncoder().encode(JSON.stringify(body)),
-      timeoutMs: ANSWER_MS + wait * 1000,
+      timeoutMs: ANSWER_MS + (options.wait ?? 0) * 1000,
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
     if (response.status === 204) {

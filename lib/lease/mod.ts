@@ -29,6 +29,7 @@ export {
   type LeaseView,
 } from "./views.ts";
 export {
+  type JobCommands,
   type JobSecrets,
   type LeaseRouteOptions,
   LeaseRoutes,

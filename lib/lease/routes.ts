@@ -8,6 +8,7 @@ import { type Log, messageOf, nullLog, SubletError } from "../home/mod.ts";
 import type { SavedPart } from "../job/mod.ts";
 import { type Caller, onError, pathOf, type Peer } from "../net/mod.ts";
 import type { Tx } from "../store/mod.ts";
+import type { CommandResult } from "./client.ts";
 import type { LeaseEngine } from "./engine.ts";
 import type { JobRef } from "./kind.ts";
 import type { WorkerCaller } from "./member.ts";
@@ -56,8 +57,23 @@ export interface JobSecrets {
   values(tx: Tx, job: JobRef, names: readonly string[]): Promise<ReadonlyMap<string, string>>;
 }
 
+/** Runs commands of the agents whose leases hold. */
+export interface JobCommands {
+  /** The kind of jobs that may have commands. */
+  readonly kind: string;
+  /** What the command came to, also when it is refused. */
+  run(
+    job: JobRef,
+    argv: readonly string[],
+    stdin: string | null,
+    signal: AbortSignal,
+  ): Promise<CommandResult>;
+}
+
 /** What the routes need beyond the engine. */
 export interface LeaseRouteOptions {
+  /** Default: no job has any. */
+  readonly commands?: JobCommands;
   /** Default: no job has any. */
   readonly secrets?: JobSecrets;
   readonly send: SendVersions;
@@ -99,6 +115,7 @@ export class LeaseRoutes {
       ...repoCalls(engine, options),
       ...savedCalls(engine, options),
       ...secretCalls(engine, options),
+      ...commandCalls(engine, options),
     }));
   }
 
@@ -213,6 +230,21 @@ function secretCalls(
   };
 }
 
+/** The commands of an agent, while its lease holds. */
+function commandCalls(
+  engine: LeaseEngine,
+  { commands }: LeaseRouteOptions,
+): Record<string, Handler> {
+  return {
+    cli: async (call, worker) => {
+      const { lease, argv, stdin } = await readRequest(call, requests.cli);
+      const job = await engine.holding(worker, lease, (_tx, held) => Promise.resolve(held));
+      if (commands === undefined || job.kind !== commands.kind) return await noAgent(lease);
+      return Response.json(await commands.run(job, argv, stdin, call.request.signal));
+    },
+  };
+}
+
 /** Ours: piloop's server answers 404. */
 function savedCalls(engine: LeaseEngine, { saved }: LeaseRouteOptions): Record<string, Handler> {
   if (saved === undefined) return {};
@@ -242,7 +274,6 @@ function repoCalls(engine: LeaseEngine, { send }: LeaseRouteOptions): Record<str
       );
       return found === null ? none() : Response.json(found);
     },
-    cli: async (call) => await noAgent((await readRequest(call, requests.cli)).lease),
   };
 }
 

@@ -118,7 +118,11 @@ export const requests = {
     have: z.array(revision).max(MAX_HAVE),
     wait,
   }),
-  cli: z.object({ lease: leaseId, argv: z.array(z.string()), stdin: z.string().nullable() }),
+  cli: z.object({
+    lease: leaseId,
+    argv: z.array(z.string()).max(MAX_NAMES),
+    stdin: z.string().nullable(),
+  }),
   /** Ours: what a job writes while it runs. */
   saved: savedPart,
 } as const;

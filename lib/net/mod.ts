@@ -19,3 +19,4 @@ export { CALLER_NAME, type TokenInfo, type TokenOptions, Tokens } from "./tokens
 export { type HttpClientOptions, openHttpClient, trustedRoots } from "./client.ts";
 export { proxyFor } from "./proxy.ts";
 export { type HttpServer, serveHttp, type ServeOptions } from "./server.ts";
+export { neverLeft } from "./unreachable.ts";

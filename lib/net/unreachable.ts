@@ -58,8 +58,31 @@ export async function unreachable(transport: Transport, error: unknown): Promise
   });
 }
 
+/** Codes of a connection that never opened, so that nothing was sent over it. */
+const UNOPENED: ReadonlySet<string> = new Set([
+  "ECONNREFUSED",
+  "ENOENT",
+  "EACCES",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "UND_ERR_CONNECT_TIMEOUT",
+  ...Object.keys(TLS_CODES),
+]);
+
+/** Whether `error` says that its request never left, so that the other side did nothing. */
+export function neverLeft(error: unknown): boolean {
+  return error instanceof SubletError && error.code === "unreachable" &&
+    UNOPENED.has(codeOf(error.cause));
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}
+
 function known(error: unknown): string | null {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const code = codeOf(error);
   return TLS_CODES[code] ?? BY_CODE[code] ?? textOf(messageOf(error));
 }
 

@@ -10,6 +10,7 @@ Deno.test("a worker dials its server and its store, at their ports, and nothing 
   const http = { provider: "http", url: "http://store.example" };
   assert.deepEqual(grantsOf("https://server.example/prefix", "/home", http), {
     net: ["server.example:443", "store.example:80"],
+    sockets: [],
     read: ["/home"],
     write: ["/home"],
   });
@@ -24,6 +25,7 @@ Deno.test("a store on disk is granted where it is, and a socket as a file", () =
   assert.deepEqual(grantsOf("http://a:1", "/home", { path: "cas" }).read, ["/home", "/home/cas"]);
   assert.deepEqual(grantsOf("unix:/run/s.sock", "/home", {}), {
     net: [],
+    sockets: ["/run/s.sock"],
     read: ["/home", "/run/s.sock"],
     write: ["/home", "/run/s.sock"],
   });
@@ -34,6 +36,7 @@ Deno.test("a cache is granted its directory and what its remote needs, a file of
   for (const local of ["/data/cache", { path: "/data/cache" }]) {
     assert.deepEqual(grantsOf("http://a:1", "/home", { provider: "cached", remote, local }), {
       net: ["a:1", "store.example:443"],
+      sockets: [],
       read: ["/home", "/data/cache"],
       write: ["/home", "/data/cache"],
     });

@@ -22,6 +22,7 @@ async function house() {
     home: dir.path,
     cas,
     version: "0.1.0",
+    self: [],
     log,
   };
   return { dir, server, events, cas, options };

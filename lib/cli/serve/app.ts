@@ -11,7 +11,7 @@ import {
   onNotFound,
   type ServeOptions,
 } from "../../net/mod.ts";
-import { createApi } from "../../web/mod.ts";
+import { AgentCommands, createApi } from "../../web/mod.ts";
 import { VERSION } from "../version.ts";
 import type { Parts } from "./compose.ts";
 import type { Settings } from "./settings.ts";
@@ -31,6 +31,7 @@ export function serverApp(
     log,
     send: (_caller, repo, revisions, have, wait, signal) =>
       evaluations.send(repo, revisions, have, wait, signal),
+    commands: new AgentCommands({ engine, evaluations, agents, cas, log }),
     secrets: {
       kind: agents.kind.kind,
       names: (job) => agentSecrets.names(job.id),

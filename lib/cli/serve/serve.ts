@@ -6,6 +6,7 @@ import type { LimitView } from "../../lease/mod.ts";
 import { type HttpServer, serveHttp } from "../../net/mod.ts";
 import type { Output } from "../output.ts";
 import { takeHome } from "../server_lock.ts";
+import { selfCommand } from "../self.ts";
 import { aborted, endingSignal, RESTART } from "../signals.ts";
 import { VERSION } from "../version.ts";
 import { serverApp } from "./app.ts";
@@ -88,6 +89,7 @@ async function work(
     home: paths.root,
     cas,
     version: VERSION,
+    self: selfCommand([]),
     log,
     minFreeBytes: config.storage.minFreeGb * 2 ** 30,
   });

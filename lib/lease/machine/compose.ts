@@ -25,6 +25,8 @@ import { LeaseWorker } from "../worker.ts";
 import { sendOver } from "../worker_send.ts";
 import { DISK_RESERVE, type HostSample } from "../wire.ts";
 import { nextIncarnation } from "./incarnation.ts";
+import { doorSockets } from "./door_sockets.ts";
+import { SocketRelay } from "./relay.ts";
 import { FileSpool } from "./spool_files.ts";
 
 /** What a worker on this machine is made of. */
@@ -37,6 +39,8 @@ export interface WorkerParts {
   readonly sampleHost: () => Promise<HostSample>;
   /** The home, without links in its path. */
   readonly home: string;
+  /** The argv that runs this program. */
+  readonly self: readonly string[];
   /** Names this worker's incarnation file: {@linkcode lockKey}, whose lock the process holds. */
   readonly key: string;
   readonly log: Log;
@@ -64,6 +68,13 @@ export async function composeWorker(parts: WorkerParts): Promise<LeaseWorker> {
     processes,
     sessions,
     redaction,
+    relay: new SocketRelay({
+      home,
+      client,
+      sockets: doorSockets(home, parts.key),
+      self: parts.self,
+      log,
+    }),
     clock,
     ids,
     log,

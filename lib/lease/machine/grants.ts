@@ -7,6 +7,8 @@ import { SubletError } from "../../home/mod.ts";
 export interface Grants {
   /** `host:port` each. */
   readonly net: string[];
+  /** Paths of sockets to dial. */
+  readonly sockets: string[];
   readonly read: string[];
   readonly write: string[];
 }
@@ -22,11 +24,13 @@ export function grantsOf(
 ): Grants {
   const net = new Set<string>();
   const paths = new Set([home]);
+  const sockets: string[] = [];
   const address = addressOf(server);
-  if (address === null) paths.add(server.replace(/^unix:/, ""));
+  if (address === null) sockets.push(server.replace(/^unix:/, ""));
   else net.add(address);
+  for (const path of sockets) paths.add(path);
   addStore(table, home, net, paths);
-  return { net: [...net], read: [...paths], write: [...paths] };
+  return { net: [...net], sockets, read: [...paths], write: [...paths] };
 }
 
 /** Add what the store of `table` needs. */

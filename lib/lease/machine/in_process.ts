@@ -21,6 +21,8 @@ export interface InProcessOptions {
   /** The server's own store. */
   readonly cas: Cas;
   readonly version: string;
+  /** The argv that runs this program, for the commands of agents. */
+  readonly self: readonly string[];
   readonly log: Log;
   readonly minFreeBytes?: number;
 }
@@ -83,6 +85,7 @@ async function run(
       sessions: new SystemSessionFiles(),
       sampleHost: await hostSampler(home),
       home,
+      self: options.self,
       key: "serve",
       log,
       pool,

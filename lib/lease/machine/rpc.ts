@@ -106,6 +106,8 @@ export interface Boot {
   readonly pool: string;
   /** Without links in its path. */
   readonly home: string;
+  /** The argv that runs this program. */
+  readonly self: readonly string[];
   readonly key: string;
   readonly casTable: Readonly<Record<string, unknown>>;
   readonly version: string;

@@ -12,6 +12,7 @@ import {
   systemClock,
 } from "../../home/mod.ts";
 import { trustedRoots } from "../../net/mod.ts";
+import { doorSockets } from "./door_sockets.ts";
 import { grantsOf } from "./grants.ts";
 import { GuardedProcesses } from "./guarded_processes.ts";
 import { hostSampler } from "./host_sample.ts";
@@ -42,6 +43,8 @@ export interface SupervisedWorkerOptions {
   /** The home's table `[plugins.cas]`. */
   readonly casTable: Readonly<Record<string, unknown>>;
   readonly version: string;
+  /** The argv that runs this program, for the commands of agents. */
+  readonly self: readonly string[];
   readonly once?: boolean;
   readonly orphanExitSeconds?: number | null;
   readonly labels?: readonly string[];
@@ -78,6 +81,7 @@ export async function runSupervisedWorker(options: SupervisedWorkerOptions): Pro
     token: options.token,
     pool: options.pool,
     home,
+    self: options.self,
     key,
     casTable: options.casTable,
     version: options.version,
@@ -112,23 +116,7 @@ class Supervisor {
     this.#processes = processes;
     const sessions = new GuardedSessions(new SystemSessionFiles(), boot.home);
     this.#machine = { processes, sessions, sample };
-    const { net, read, write } = grantsOf(boot.server, boot.home, boot.casTable);
-    this.#worker = new Worker(entry, {
-      type: "module",
-      name: "sublet worker",
-      deno: {
-        permissions: {
-          net,
-          read,
-          write,
-          env: false,
-          run: false,
-          ffi: false,
-          sys: false,
-          import: false,
-        },
-      },
-    });
+    this.#worker = startThread(entry, boot);
   }
 
   async run(): Promise<number> {
@@ -229,5 +217,34 @@ class Supervisor {
 
   #post(message: ToWorker): void {
     this.#worker.postMessage(message);
+  }
+}
+
+/** The Web Worker, with its permissions. */
+function startThread(entry: URL, { server, home, key, casTable }: Boot): Worker {
+  const { net, sockets, read, write } = grantsOf(server, home, casTable);
+  const make = (net: string[]) =>
+    new Worker(entry, {
+      type: "module",
+      name: "sublet worker",
+      deno: {
+        permissions: {
+          net,
+          read,
+          write,
+          env: false,
+          run: false,
+          ffi: false,
+          sys: false,
+          import: false,
+        },
+      },
+    });
+  try {
+    return make([...net, ...[...sockets, ...doorSockets(home, key)].map((path) => `unix:${path}`)]);
+  } catch (error) {
+    // Deno 2.6 takes no path here, and wants none: to use a socket it asks for its file alone.
+    if (!(error instanceof URIError)) throw error;
+    return make(net);
   }
 }

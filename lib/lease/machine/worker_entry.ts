@@ -39,6 +39,7 @@ async function run(boot: Boot): Promise<void> {
     sessions: supervisor.sessions,
     sampleHost: () => supervisor.sample(),
     home,
+    self: boot.self,
     key: boot.key,
     log: stderrLog,
     pool: boot.pool,
