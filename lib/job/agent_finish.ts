@@ -133,14 +133,15 @@ async function bringBack(context: AgentContext, faults: Faults): Promise<Brought
   const repository = await clones.of(artifact);
   const ignore = ignoredOf(job, await hasWorkspace(context));
   try {
-    const changed = await repository.changed(place.worktree, artifact.revision, { ignore });
-    if (capture === null) return nothing(changed);
+    const differs = () => repository.changed(place.worktree, artifact.revision, { ignore });
+    if (capture === null) return nothing(await differs());
     const captured = await repository.capture(site.cas, place.worktree, artifact.revision, {
       ignore,
       message:
         `Work that agent ${job.agent_session} had not saved\n\nSublet-Recovered: agent#${job.agent_session}\n`,
     });
-    return { changed, ...broughtOf(captured) };
+    // What came back tells that it changed; only where nothing did is a look due.
+    return { changed: captured.work !== null || await differs(), ...broughtOf(captured) };
   } catch (error) {
     const final = ["failed", "not_found", "invalid_request", "conflict", "too_large"] as const;
     if (!isError(error, ...final) || isHostFault(error)) throw error;
