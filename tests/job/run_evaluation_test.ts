@@ -382,7 +382,7 @@ Deno.test("cleanup removes the lease's place and its checkout, and nothing else"
   assert.deepEqual(names(place), ["lease-8"]);
   assert.ok(names(`${place}/lease-8/candidate-0`).includes("worktree"));
   await bench.runner.cleanup(job, 8);
-  assert.deepEqual(names(bench.dir.join("home/clones/3/worktrees")), []);
+  assert.deepEqual(names(bench.dir.join("home/clones/3/sublet-checkouts")), []);
 });
 
 Deno.test("cleanup removes what a job made unwritable", async () => {
