@@ -77,6 +77,11 @@ Deno.test({
       assert.equal(got.status, 200);
       assert.deepEqual(await got.bytes(), ours);
     }
+    // Its service keeps the contract of a store, as our client sees it.
+    const url = `http://127.0.0.1:${port}`;
+    const check = ["cas", "check", "--contract", "--url", url];
+    const contract = await programs.finish("ours", check, { SUBLET_HTTPS_TOKEN: token });
+    assert.equal(contract.code, 0, contract.stdout + contract.stderr);
     server.kill("SIGTERM");
     await server.ended();
 
