@@ -100,9 +100,11 @@ export class AgentRunner implements JobRunner {
     try {
       let given: Given | null = null;
       try {
-        const { workspace } = await prepare(context);
-        given = await give(context, control.stop);
-        control.stop.throwIfAborted();
+        const before = { ...context, control: beforeStart(control) };
+        const { stop } = before.control;
+        const { workspace } = await prepare(before);
+        given = await give(before, stop);
+        stop.throwIfAborted();
         active.run = await AgentRun.start(context, { spec, given, workspace });
       } catch (error) {
         await given?.door[Symbol.asyncDispose]();
@@ -180,10 +182,11 @@ export class AgentRunner implements JobRunner {
   async #notStarted(context: AgentContext, error: unknown, seconds: number): Promise<Outcome> {
     const { site, control, place, tag } = context;
     await stopAll(site, NO_PROCESS, { tag, graceMs: 0, place: place.root });
-    if (!control.stop.aborted && isHostFault(error)) throw error;
-    const stopped = control.stop.aborted;
+    const { stop } = beforeStart(control);
+    const stopped = stop.aborted;
+    if (!stopped && isHostFault(error)) throw error;
     const reason = stopped
-      ? `stopped before it started: ${messageOf(control.stop.reason)}`
+      ? `stopped before it started: ${messageOf(stop.reason)}`
       : messageOf(error);
     let files: Record<string, string> = {};
     try {
@@ -258,6 +261,17 @@ export class AgentRunner implements JobRunner {
       this.#site.log.event("agent.left_removed", { lease });
     }
   }
+}
+
+/** What an agent has of its worker until it starts: one that leaves gives it back, since there is nothing to leave yet. */
+function beforeStart(control: JobControl): JobControl {
+  const { lease, stop, leave } = control;
+  return {
+    lease,
+    stop: leave === undefined ? stop : AbortSignal.any([stop, leave]),
+    started: (handle, sessionId) => control.started(handle, sessionId),
+    secrets: async (signal) => await control.secrets?.(signal) ?? new Map<string, string>(),
+  };
 }
 
 /** No worker of this version can start it, today or tomorrow. */

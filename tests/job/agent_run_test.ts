@@ -274,3 +274,18 @@ Deno.test("a stale lease starts nothing that stays", async () => {
   assert.deepEqual(outcome, { stale: true });
   assert.deepEqual(await standing(bench), []);
 });
+
+Deno.test("an agent that a worker would leave before it started is given back", async () => {
+  await using bench = await AgentBench.make();
+  const control = new AgentControl();
+  control.secrets = () =>
+    new Promise((_, reject) =>
+      control.leave.addEventListener("abort", () => reject(new SubletError("cancelled", "gone")))
+    );
+  const running = bench.runner.run(await bench.job("true", { secrets: { KEY: "KEY" } }), control);
+  await until("it is prepared", () => exists(`${bench.root}/worktree/value`));
+  control.go();
+  const outcome = await running;
+  assert.match(notStartedOf(outcome).reason, /the worker goes/);
+  assert.ok("report" in outcome && outcome.report["stopped"] === true);
+});
