@@ -53,6 +53,35 @@ Deno.test("an agent outlives its worker that is killed, is prompted by the next 
   assert.equal(raw.stdout.match(/done with 0/g)?.length, 4);
 });
 
+Deno.test("a worker that is killed again and again, at whatever moment, loses nothing of its agents", async () => {
+  await using agents = await AgentCluster.make();
+  const token = await agents.worker("ada");
+  // Counts while it runs: a line that was lost or doubled would show.
+  const count = 'n=0; while [ ! -e "$GATE" ]; do n=$((n + 1)); echo $n >>said; sleep 0.05; done';
+  const script = `GATE=${agents.root}/pass; : >${agents.root}/up; ${count}`;
+  const queued = [await agents.queue(script), await agents.queue(script, "pi")];
+  await Promise.all(queued.map((each) => agents.state(each, "running")));
+  for (const ms of [0, 100, 400, 1_500]) {
+    agents.cluster.programs.kill("ada");
+    await agents.cluster.programs.ended("ada");
+    await agents.restart("ada", token);
+    await new Promise((resolve) => setTimeout(resolve, ms));
+  }
+  await agents.open();
+  for (const each of queued) {
+    const ended = await agents.ended(each);
+    assert.equal(ended.state, "finished", JSON.stringify(ended));
+    const said = (await agents.show(ended, "said")).trim().split("\n").map(Number);
+    assert.deepEqual(said, said.map((_, at) => at + 1));
+    const job = await agents.cluster.job(each.job);
+    assert.equal(job.leases.length, 1);
+    const raw = await agents.sublet("attach", String(each.job), "--raw");
+    const lines = raw.stdout.trim().split("\n");
+    assert.ok(lines.every((line) => JSON.parse(line) !== null));
+    assert.equal(new Set(lines).size, lines.length, "no line of its session is there twice");
+  }
+});
+
 const compiled = await compiledFile();
 
 Deno.test({
