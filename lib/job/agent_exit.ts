@@ -55,7 +55,8 @@ function errorOf({ cause, message, stderr }: Ended, code: number | null): string
   if (code === 0) return null;
   if (code === null) return "it ended while nobody watched it, so its exit code is not known";
   const said = stderr.trim().slice(-SAID);
-  const what = code < 0 ? `killed by signal ${-code}` : `exit ${code}`;
+  const kernels = code === -9 ? ", as the kernel does when memory runs out" : "";
+  const what = code < 0 ? `killed by signal ${-code}${kernels}` : `exit ${code}`;
   return said === "" ? what : `${what}: ${said}`;
 }
 
