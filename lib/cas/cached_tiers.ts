@@ -8,13 +8,17 @@ import { objectName } from "./cid.ts";
 import type { BlobBody, Cas, Cid, Ranged, Sized, Tiered, Upkeep } from "./contract.ts";
 import type { DiskStore } from "./disk.ts";
 import { InUse } from "./in_use.ts";
-import { streamOfNext } from "./streams.ts";
+import type { Spooled, TakesKnown } from "./spool.ts";
+import { streamFrom, streamOfNext } from "./streams.ts";
+import { damagedBlob } from "./verify.ts";
 
 /** Smaller blobs are delivered once they are fetched. */
 const LIVE_FROM = 1024 * 1024;
 
 /** A remote tier: any store. */
-export type Remote = Cas & Partial<Ranged & Sized & Upkeep & Tiered & AsyncDisposable>;
+export type Remote =
+  & Cas
+  & Partial<Ranged & Sized & Upkeep & Tiered & TakesKnown & AsyncDisposable>;
 
 /** Whether `error` says that a tier cannot be used now. */
 export function isOutage(error: unknown): boolean {
@@ -140,10 +144,12 @@ export class Tiers {
   }
 
   async #copy(cid: Cid): Promise<void> {
-    const body = await this.local.getStream(cid, { transient: true });
-    if (body === null) {
-      throw new SubletError("unavailable", `blob ${cid} went away while it was uploaded`);
+    if (this.remote.putKnown !== undefined) {
+      await this.remote.putKnown(await this.#known(cid));
+      return;
     }
+    const body = await this.local.getStream(cid, { transient: true });
+    if (body === null) throw wentAway(cid);
     const length = body.length === null ? {} : { expectedLength: body.length };
     try {
       await this.remote.putStream(body.stream, { expectedCid: cid, ...length });
@@ -152,6 +158,33 @@ export class Tiers {
       if (!body.stream.locked) await body.stream.cancel().catch(() => {});
     }
   }
+
+  /** The local copy, checked, to be sent from where it is. Throws `integrity` when it is damaged. */
+  async #known(cid: Cid): Promise<Spooled> {
+    const length = await this.local.sizeOf(cid, { check: true });
+    if (length === null) {
+      throw await this.local.has(cid)
+        ? damagedBlob(cid, "it was to be uploaded, and is not what it should be")
+        : wentAway(cid);
+    }
+    const part = async function* (local: DiskStore, from: number, to: number) {
+      // Not transient: what sends it may still have a piece when it asks for the next.
+      const body = await local.getRange(cid, from, to);
+      if (body === null) throw wentAway(cid);
+      yield* body.stream;
+    };
+    return {
+      cid,
+      length,
+      bytes: null,
+      open: (from = 0, to = length) => streamFrom(part(this.local, from, to)),
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    };
+  }
+}
+
+function wentAway(cid: Cid): SubletError {
+  return new SubletError("unavailable", `blob ${cid} went away while it was uploaded`);
 }
 
 /** The result of `work` for the blob, or of the one that is under way for it. A failure is forgotten. */

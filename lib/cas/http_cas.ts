@@ -11,7 +11,7 @@ import { acceptsZstd } from "./http_encoding.ts";
 import { PartsClient } from "./http_upload.ts";
 import { CHECK_HEADER, LENGTH_HEADER, MAX_CIDS, missingAnswer } from "./http_wire.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
-import { spool, type Spooled, spooledBytes, spooledFile } from "./spool.ts";
+import { spool, type Spooled, spooledBytes, spooledFile, type TakesKnown } from "./spool.ts";
 import { encode } from "./object_encode.ts";
 import { collect, streamFrom } from "./streams.ts";
 import { verified } from "./verify.ts";
@@ -44,7 +44,7 @@ export interface HttpCasOptions {
   readonly ownsClient?: boolean;
 }
 
-class HttpCas implements Cas, Pick<Upkeep, "integrity">, AsyncDisposable {
+class HttpCas implements Cas, Pick<Upkeep, "integrity">, TakesKnown, AsyncDisposable {
   readonly #calls: HttpCalls;
   readonly #parts: PartsClient;
   readonly #tmp: string | undefined;
@@ -164,6 +164,10 @@ class HttpCas implements Cas, Pick<Upkeep, "integrity">, AsyncDisposable {
     return await this.#send(blob);
   }
 
+  putKnown(blob: Spooled): Promise<Cid> {
+    return this.#send(blob);
+  }
+
   async #send(blob: Spooled, signal?: AbortSignal): Promise<Cid> {
     const { cid, length, bytes } = blob;
     if (length > UNASKED && await this.#head(cid, { [CHECK_HEADER]: "1" }, signal)) return cid;
@@ -230,6 +234,6 @@ async function frameOf({ bytes, length, open }: Spooled): Promise<Uint8Array | n
 export function openHttpCas(
   client: HttpClient,
   options: HttpCasOptions = {},
-): Cas & Pick<Upkeep, "integrity"> & AsyncDisposable {
+): Cas & Pick<Upkeep, "integrity"> & TakesKnown & AsyncDisposable {
   return new HttpCas(client, options);
 }

@@ -20,6 +20,11 @@ export interface Spooled extends AsyncDisposable {
   open(from?: number, to?: number): ReadableStream<Uint8Array>;
 }
 
+/** A store that sends a blob from where it is, though a stream would have to wait somewhere until it is known. */
+export interface TakesKnown {
+  putKnown(blob: Spooled): Promise<Cid>;
+}
+
 /** `data` as it is. */
 export function spooledBytes(data: Uint8Array, cid = cidOf(data)): Spooled {
   return {

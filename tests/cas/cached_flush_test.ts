@@ -231,3 +231,21 @@ Deno.test("a cache that is open looks after itself when it has grown, and tells 
   await until("the failure is told", () => events.includes("cas.upkeep_failed"));
   assert.equal((await cas.get(cid))?.length, 30_000);
 });
+
+Deno.test("a large blob is uploaded to a served remote from where it is, without a copy", async () => {
+  await using scratch = await TempDir.make();
+  const { remote } = tiersIn(scratch.path);
+  await using there = await openDisk({ path: remote });
+  // No stream can wait in a directory that is not there.
+  await using served = await serveStore(there, scratch.join("nowhere"));
+  await using cas = await openCache(scratch.path, { remote: served.cas });
+  const noisy = noise(65_000);
+  for (const data of [new Uint8Array(3_000_000), new Uint8Array(20_000_000)]) {
+    for (let at = 0; at + noisy.length < data.length; at += noisy.length) {
+      data.set(noisy, at);
+      data[at] = (data[at] ?? 0) ^ (at >> 8);
+    }
+    const cid = await cas.putStream(new Blob([data]).stream());
+    assert.equal(await there.integrity(cid), "ok");
+  }
+});
