@@ -145,6 +145,9 @@ export class MessageReader {
     const highest = Math.max(this.#after, ...page.map((message) => message.id));
     const lowest = Math.min(...this.#unanswered);
     this.#after = Math.max(this.#after, Math.min(highest, lowest - 1));
-    for (const id of this.#outcomes.keys()) if (id <= this.#after) this.#outcomes.delete(id);
+    // One that a restored server asks for again may be behind the cursor, and not answered.
+    for (const id of this.#outcomes.keys()) {
+      if (id <= this.#after && !this.#unanswered.has(id)) this.#outcomes.delete(id);
+    }
   }
 }

@@ -134,6 +134,31 @@ Deno.test("a prompt that has the id of another one, as after a restore of the da
   await started.close(bench);
 });
 
+Deno.test("a prompt from behind the cursor, as after a restore, is delivered once though its answer is lost", async () => {
+  const bench = new Bench();
+  bench.server.cursor = 100;
+  bench.server.queue.push(await bench.grant(1));
+  let lost = 2;
+  bench.server.on["queued"] = () => {
+    if (lost-- > 0) throw unreachable();
+  };
+  bench.server.on["messages"] = async () => {
+    if (bench.runner.jobs.length > 0 && lost >= 0) return [prompt(5)];
+    await bench.clock.sleep(lost >= 0 ? 100 : 25_000);
+    return [];
+  };
+  const texts: string[] = [];
+  const deliver = (_lease: number, text: string) => {
+    texts.push(text);
+    return Promise.resolve(null);
+  };
+  const started = await bench.start({ prompt: deliver });
+  await bench.clock.advance(20_000);
+  assert.equal(bench.server.of("queued").length, 3);
+  assert.deepEqual(texts, ["text 5"]);
+  await started.close(bench);
+});
+
 Deno.test("an unanswered prompt is not read again in a tight loop", async () => {
   const bench = new Bench();
   bench.server.on["queued"] = () => Promise.reject(unreachable());
