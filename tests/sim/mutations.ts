@@ -182,11 +182,6 @@ export const MUTATIONS: readonly Mutation[] = [
     "        await core.clock.sleep(backoff.next(), core.over.signal);\n      }\n    }\n    return [];",
     "        return [];\n      }\n    }\n    return [];",
   ]),
-  mutation("a worker that ended is granted leases", [
-    "acquire.ts",
-    'if (core.roster.get(caller.name)?.left === true) return { refused: "draining" };',
-    "",
-  ]),
   mutation("a report that cannot be read is asked for for ever", [
     "report.ts",
     "if (live.refused.times >= MAX_REFUSED) {",

@@ -97,7 +97,8 @@ async function end(sim: Simulation, operator: Operator): Promise<void> {
     world.at(world.now + 10_000, keep);
   };
   world.at(world.now + 10_000, keep);
-  await sim.run(120, () => sim.server.engine !== null);
+  // Whoever starts it may take minutes.
+  await sim.run(600, () => sim.server.engine !== null);
   let resumed = false;
   void operator.resumeAll().then(() => resumed = true);
   await sim.run(60, () => resumed);
