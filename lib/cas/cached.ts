@@ -7,6 +7,7 @@
 
 import { type Clock, isError, type Log } from "../home/mod.ts";
 import { type Eviction, Flush } from "./cached_flush.ts";
+import { collectTiers, heldInTiers } from "./cached_collect.ts";
 import { listTiers, mendTiers, remoteIntegrity, usageOf } from "./cached_keep.ts";
 import { Markers } from "./cached_markers.ts";
 import { CachedReads } from "./cached_reads.ts";
@@ -16,7 +17,10 @@ import type {
   BlobBody,
   Cas,
   Cid,
+  Collectable,
+  Collected,
   Flushed,
+  Held,
   Limits,
   Ranged,
   Sized,
@@ -55,6 +59,7 @@ export type CachedStore =
   & Cas
   & Upkeep
   & Tiered
+  & Collectable
   & Ranged
   & Sized
   & AtHand
@@ -71,6 +76,8 @@ interface Storing {
 }
 
 class CachedCas implements CachedStore {
+  /** A question may be answered by a marker alone, of which the remote hears nothing. */
+  readonly keepsAsked = false;
   readonly #tiers: Tiers;
   readonly #policy: Eviction;
   readonly #clock: Clock;
@@ -213,6 +220,14 @@ class CachedCas implements CachedStore {
 
   list(): AsyncIterable<Cid> {
     return listTiers(this.#tiers);
+  }
+
+  held(): AsyncIterable<Held> {
+    return heldInTiers(this.#tiers);
+  }
+
+  collect(cids: readonly Cid[], graceMs: number): Promise<Collected[]> {
+    return collectTiers(this.#tiers, cids, graceMs);
   }
 
   usage(): Promise<Usage> {

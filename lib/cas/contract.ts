@@ -140,3 +140,26 @@ export interface Evictable {
   /** Drop the bytes of a blob; the stored bytes freed, 0 when it holds none or cannot let go of them now. */
   release(cid: Cid): Promise<number>;
 }
+
+/** What a collection dropped. */
+export interface Collected {
+  readonly cid: Cid;
+  /** Stored bytes that this freed. */
+  readonly bytes: number;
+}
+
+/** A store from which blobs that nobody needs can be collected. */
+export interface Collectable {
+  /** Every blob that it holds, in whichever tier. */
+  held(): AsyncIterable<Held>;
+  /**
+   * Whether telling that a blob is there, by a put or by any question but a read, makes it as young as a new one (it
+   * may do so only now and then), so that who was told may refer to it.
+   */
+  readonly keepsAsked: boolean;
+  /**
+   * Drop, in every tier, those of `cids` that are older than `graceMs` milliseconds by the store's own clock. What is
+   * put or asked for meanwhile is not among them.
+   */
+  collect(cids: readonly Cid[], graceMs: number): Promise<Collected[]>;
+}

@@ -16,6 +16,8 @@ import type {
   BlobBody,
   Cas,
   Cid,
+  Collectable,
+  Collected,
   Evictable,
   Held,
   Limits,
@@ -30,6 +32,7 @@ import { prepareRoot, sweep } from "./disk_root.ts";
 import { SmallPuts } from "./disk_small.ts";
 import { each } from "./each.ts";
 import { fileError, readThrough, writeBeside } from "./files.ts";
+import { DiskKeeper } from "./gc_disk.ts";
 import { Intake, type IntakeStore, SMALL } from "./intake.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
 import { decodeSmall } from "./object_decode.ts";
@@ -62,6 +65,8 @@ export interface DiskOptions {
   readonly sweepAfterMs?: number;
   /** Whether it is opened as the local tier of a cache, whose directory is no store by itself. Default: it is a store. */
   readonly cache?: boolean;
+  /** Blobs that were told to be there are kept from a collection's grace, but only once in so many milliseconds. */
+  readonly keepEveryMs?: number;
 }
 
 class DiskCas implements DiskStore {
@@ -79,9 +84,12 @@ class DiskCas implements DiskStore {
 
   /** What earlier processes left is on the disk. */
   readonly #settled: Promise<void>;
+  readonly #keeper: DiskKeeper;
+  readonly keepsAsked = true;
 
-  constructor(root: string, settled: Promise<void>) {
+  constructor(root: string, settled: Promise<void>, keepEveryMs?: number) {
     this.#settled = settled;
+    this.#keeper = new DiskKeeper(root, keepEveryMs);
     this.#root = root;
     this.#objects = `${root}/blake3`;
     this.#temporary = `${root}/tmp`;
@@ -105,7 +113,7 @@ class DiskCas implements DiskStore {
 
   async has(cid: Cid): Promise<boolean> {
     try {
-      return (await Deno.stat(this.#path(cid))).isFile;
+      return (await Deno.stat(this.#path(cid))).isFile && this.#keeper.keep(cid);
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return false;
       throw fileError(error, `cannot look for blob ${cid}`, "unavailable");
@@ -115,12 +123,15 @@ class DiskCas implements DiskStore {
   async missing(cids: readonly Cid[]): Promise<Cid[]> {
     const lacking = new Set<Cid>();
     const unsure: Cid[] = [];
+    const found: Cid[] = [];
     let at = 0;
     for (const cid of new Set(cids)) {
-      if (!existsSync(this.#path(cid))) unsure.push(cid);
+      if (existsSync(this.#path(cid))) found.push(cid);
+      else unsure.push(cid);
       // Many questions take a while, and others wait.
       if (++at % STATS === 0) await new Promise((resolve) => setImmediate(resolve));
     }
+    unsure.push(...await this.#keeper.keepAll(found));
     // It may be there and not to be seen, which is no absence.
     await each(unsure, 16, async (cid) => {
       if (!await this.has(cid)) lacking.add(cid);
@@ -140,8 +151,12 @@ class DiskCas implements DiskStore {
 
   /** Store a small blob. */
   async #store(cid: Cid, data: Uint8Array): Promise<void> {
-    if (!this.#makeDirectory(cid) && await this.#intact(cid)) return;
+    if (!this.#makeDirectory(cid)) {
+      if (await this.#intact(cid)) return;
+      this.#keepDirectory(cid);
+    }
     await this.#together.add({ cid, frame: await encode(data) });
+    this.#keeper.wrote(cid);
   }
 
   async #storeAlone({ cid, frame }: SmallObject): Promise<void> {
@@ -157,9 +172,10 @@ class DiskCas implements DiskStore {
 
   /** Store a large blob, of which the first reader need not be the one who checks it. */
   async #publishLarge(cid: Cid, file: TempFile, length: number): Promise<void> {
-    this.#makeDirectory(cid);
+    if (!this.#makeDirectory(cid)) this.#keepDirectory(cid);
     const info = file.backdate();
     await this.#publish(cid, file);
+    this.#keeper.wrote(cid);
     this.#checked.add(objectName(cid), info, Date.now(), { length });
   }
 
@@ -175,6 +191,11 @@ class DiskCas implements DiskStore {
     }
   }
 
+  /** The directory of `cid` is about to get an object. A collection may have removed it, but does not from now on. */
+  #keepDirectory(cid: Cid): void {
+    while (!this.#keeper.keepDirectory(cid)) this.#makeDirectory(cid);
+  }
+
   /** Whether the store holds `cid` undamaged; then it is durable, too, whoever wrote it. */
   async #intact(cid: Cid): Promise<boolean> {
     try {
@@ -186,6 +207,7 @@ class DiskCas implements DiskStore {
       if (isError(error, "integrity")) return false;
       throw fileError(error, `cannot read blob ${cid}`, "unavailable");
     }
+    if (!this.#keeper.keep(cid)) return false;
     await Promise.all([syncDirectory(this.#directory(cid)), this.#names.sync()]);
     return true;
   }
@@ -243,8 +265,12 @@ class DiskCas implements DiskStore {
   }
 
   sizeAtHand(cid: Cid): number | null {
-    const known = this.#small.find(cid);
-    if (known !== null) return known.length;
+    const known = this.#small.find(cid)?.length ?? this.#announced(cid);
+    return known !== null && this.#keeper.keep(cid) ? known : null;
+  }
+
+  /** The length that the object's header says, if it says one. */
+  #announced(cid: Cid): number | null {
     const start = readStart(this.#path(cid));
     return start === null ? null : parseHeader(start)?.contentSize ?? null;
   }
@@ -316,9 +342,14 @@ class DiskCas implements DiskStore {
   }
 
   async sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
+    const length = await this.#sizeOf(cid, options.check ?? false);
+    return length !== null && this.#keeper.keep(cid) ? length : null;
+  }
+
+  async #sizeOf(cid: Cid, check: boolean): Promise<number | null> {
     try {
       const path = this.#path(cid);
-      if (!options.check) {
+      if (!check) {
         const start = readStart(path);
         const announced = start === null ? null : parseHeader(start)?.contentSize ?? null;
         if (start === null || announced !== null) return announced;
@@ -326,7 +357,7 @@ class DiskCas implements DiskStore {
       const found = await this.#load(cid);
       if (!(found instanceof StoredObject)) return found?.length ?? null;
       using object = found;
-      return options.check ? await object.check() : await object.length();
+      return check ? await object.check() : await object.length();
     } catch (error) {
       if (isError(error, "integrity")) return null;
       throw error;
@@ -364,6 +395,11 @@ class DiskCas implements DiskStore {
       if (error instanceof Deno.errors.NotFound) return 0;
       throw fileError(error, `cannot drop blob ${cid}`, "unavailable");
     }
+  }
+
+  async collect(cids: readonly Cid[], graceMs: number): Promise<Collected[]> {
+    const freed = await this.#keeper.collect(cids, graceMs);
+    return [...freed].map(([cid, bytes]) => ({ cid, bytes }));
   }
 
   /** Every object. Directories without one are what an eviction or a crash left. */
@@ -410,6 +446,7 @@ export type DiskStore =
   & Ranged
   & Sized
   & Evictable
+  & Collectable
   & AtHand
   & Framed
   & Adopting
@@ -422,5 +459,5 @@ export async function openDisk(options: DiskOptions): Promise<DiskStore> {
   blake3(new Uint8Array(0));
   const { settled } = await replayJournals(options.path);
   await sweep(`${options.path}/tmp`, options.sweepAfterMs ?? 60 * 60 * 1000);
-  return new DiskCas(options.path, settled);
+  return new DiskCas(options.path, settled, options.keepEveryMs);
 }

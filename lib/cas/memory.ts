@@ -5,6 +5,8 @@ import type {
   BlobBody,
   Cas,
   Cid,
+  Collectable,
+  Collected,
   Evictable,
   Held,
   Limits,
@@ -18,17 +20,25 @@ import { checkAddress, checkLength } from "./limits.ts";
 import { BytesBody, collect, streamOf } from "./streams.ts";
 
 /** A store that forgets everything with its process. */
-class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable {
+class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable, Collectable {
   readonly #blobs = new Map<string, Uint8Array<ArrayBuffer>>();
-  /** When each was first stored, Unix ms. */
+  /** When each was last stored or asked for, Unix ms. */
   readonly #storedAt = new Map<string, number>();
+  readonly keepsAsked = true;
 
   has(cid: Cid): Promise<boolean> {
-    return Promise.resolve(this.#blobs.has(objectName(cid)));
+    return Promise.resolve(this.#keep(cid));
   }
 
   missing(cids: readonly Cid[]): Promise<Cid[]> {
-    return Promise.resolve(cids.filter((cid) => !this.#blobs.has(objectName(cid))));
+    return Promise.resolve(cids.filter((cid) => !this.#keep(cid)));
+  }
+
+  #keep(cid: Cid): boolean {
+    const name = objectName(cid);
+    const found = this.#blobs.has(name);
+    if (found) this.#storedAt.set(name, Date.now());
+    return found;
   }
 
   put(data: Uint8Array, limits: Limits = {}): Promise<Cid> {
@@ -45,7 +55,7 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable {
     checkAddress(cid, limits);
     const name = objectName(cid);
     this.#blobs.set(name, data);
-    if (!this.#storedAt.has(name)) this.#storedAt.set(name, Date.now());
+    this.#storedAt.set(name, Date.now());
     return cid;
   }
 
@@ -62,6 +72,7 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable {
   }
 
   sizeOf(cid: Cid): Promise<number | null> {
+    this.#keep(cid);
     return Promise.resolve(this.#blobs.get(objectName(cid))?.length ?? null);
   }
 
@@ -99,12 +110,22 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable {
     return Promise.resolve(freed);
   }
 
+  async collect(cids: readonly Cid[], graceMs: number): Promise<Collected[]> {
+    const collected: Collected[] = [];
+    const before = Date.now() - graceMs;
+    for (const cid of cids) {
+      const at = this.#storedAt.get(objectName(cid));
+      if (at !== undefined && at < before) collected.push({ cid, bytes: await this.release(cid) });
+    }
+    return collected;
+  }
+
   async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
-    return await this.has(cid) ? "ok" : "missing";
+    return await Promise.resolve(this.#blobs.has(objectName(cid))) ? "ok" : "missing";
   }
 }
 
 /** A fresh store in memory. */
-export function openMemory(): Cas & Upkeep & Ranged & Sized & Evictable {
+export function openMemory(): Cas & Upkeep & Ranged & Sized & Evictable & Collectable {
   return new MemoryCas();
 }

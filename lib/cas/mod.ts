@@ -4,6 +4,8 @@ export type {
   BlobBody,
   Cas,
   Cid,
+  Collectable,
+  Collected,
   Evictable,
   Flushed,
   Held,
@@ -37,9 +39,13 @@ export type { CheckOptions, Damage } from "./check_kit.ts";
 export { type DiskOptions, type DiskStore, openDisk } from "./disk.ts";
 export { type HttpCasOptions, openHttpCas } from "./http_cas.ts";
 export { type Fault, inspect, type InspectOptions, isInspectable } from "./inspect.ts";
+export type { Reach as BucketReach } from "./objects_reach.ts";
 export { bucketReach, type CasContext, type CasTable, casTable, openCas, whereIs } from "./open.ts";
 export type { Reach } from "./objects_reach.ts";
 export { CasService, casService, type CasServiceOptions, type Who } from "./http_service.ts";
+export { collectGarbage, type GarbageOptions, type GarbageReport, isCollectable } from "./gc.ts";
+export { MIN_GRACE_MS } from "./gc_keep.ts";
+export { type Finder, LiveBlobs } from "./gc_live.ts";
 export type { ServiceLimits } from "./http_limits.ts";
 export type { Serving } from "./serving.ts";
 export { Uploads, type UploadsOptions } from "./uploads.ts";

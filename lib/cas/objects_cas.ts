@@ -12,6 +12,8 @@ import type {
   BlobBody,
   Cas,
   Cid,
+  Collectable,
+  Collected,
   Evictable,
   Held,
   Limits,
@@ -49,7 +51,14 @@ const WRITERS = 32;
 const FILE_WRITERS = 8;
 
 /** A store over a bucket. */
-export type ObjectsStore = Cas & Upkeep & Ranged & Sized & Evictable & AsyncDisposable;
+export type ObjectsStore =
+  & Cas
+  & Upkeep
+  & Ranged
+  & Sized
+  & Evictable
+  & Collectable
+  & AsyncDisposable;
 
 /** How a store over a bucket is kept. */
 export interface ObjectsOptions {
@@ -58,7 +67,12 @@ export interface ObjectsOptions {
   readonly clock: Clock;
 }
 
+/** The clock of a bucket may differ from ours by so many milliseconds. */
+const SKEW_MS = 15 * 60 * 1000;
+
 class ObjectsCas implements ObjectsStore {
+  /** To make an object younger is to write it again. */
+  readonly keepsAsked = false;
   readonly #bucket: Bucket;
   readonly #uploads: ObjectsOptions["uploads"];
   readonly #whole = new WholeObjects();
@@ -259,6 +273,21 @@ class ObjectsCas implements ObjectsStore {
       const cid = keyToCid(key);
       if (cid !== null) yield { cid, bytes: size, storedAt: modified };
     }
+  }
+
+  async collect(cids: readonly Cid[], graceMs: number): Promise<Collected[]> {
+    const collected: Collected[] = [];
+    const before = this.#reads.clock.now() - graceMs - SKEW_MS;
+    await each(cids, WIDTH, async (cid) => {
+      const wanted = objectKey(cid);
+      for await (const { key, size, modified } of this.#bucket.list(wanted)) {
+        if (key !== wanted || modified >= before) continue;
+        await this.#bucket.remove(key);
+        this.#whole.forget(objectName(cid));
+        collected.push({ cid, bytes: size });
+      }
+    });
+    return collected;
   }
 
   async release(cid: Cid): Promise<number> {

@@ -12,6 +12,8 @@ import type {
   BlobBody,
   Cas,
   Cid,
+  Collectable,
+  Collected,
   Evictable,
   Held,
   Limits,
@@ -21,6 +23,7 @@ import type {
   Usage,
 } from "./contract.ts";
 import { fileError, readThrough, writeBeside } from "./files.ts";
+import { KEEP_EVERY_MS, KeptLately } from "./gc_keep.ts";
 import { InUse } from "./in_use.ts";
 import { SMALL } from "./intake.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
@@ -35,6 +38,9 @@ import { blobError, damagedBlob } from "./verify.ts";
 /** Names of one question. */
 const BATCH = 1000;
 
+/** Blobs of one transaction that drops them: others want to write, too. */
+const COLLECTED = 32;
+
 /** How long a check counts, in milliseconds: disks may rot without a trace. */
 const CHECK_LIFETIME = 10 * 60 * 1000;
 
@@ -47,13 +53,23 @@ export interface SqliteCasOptions {
   readonly path: string;
   /** Puts under way that stand still for so many milliseconds are of a crash, and are removed. Default: an hour. */
   readonly sweepAfterMs?: number;
+  /** Blobs that were told to be there are kept from a collection's grace, but only once in so many milliseconds. */
+  readonly keepEveryMs?: number;
 }
 
 /** A frame that is not smaller than this share of its blob saves nothing. */
 const WORTH = 0.9;
 
 /** A store in one file. */
-export type SqliteStore = Cas & Upkeep & Ranged & Sized & Evictable & Framed & AsyncDisposable;
+export type SqliteStore =
+  & Cas
+  & Upkeep
+  & Ranged
+  & Sized
+  & Evictable
+  & Collectable
+  & Framed
+  & AsyncDisposable;
 
 class SqliteCas implements SqliteStore {
   readonly #rows: BlobRows;
@@ -61,8 +77,12 @@ class SqliteCas implements SqliteStore {
   /** Frames that were found whole, by number, as of a state of the file. */
   readonly #checked = new Map<number, { readonly version: number; readonly until: number }>();
 
-  constructor(rows: BlobRows) {
+  readonly #kept: KeptLately;
+  readonly keepsAsked = true;
+
+  constructor(rows: BlobRows, keepEveryMs: number) {
     this.#rows = rows;
+    this.#kept = new KeptLately(keepEveryMs);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -70,7 +90,21 @@ class SqliteCas implements SqliteStore {
   }
 
   async has(cid: Cid): Promise<boolean> {
-    return await named(cid, async () => await this.#rows.find(objectName(cid)) !== null);
+    return await named(
+      cid,
+      async () => await this.#rows.find(objectName(cid)) !== null && await this.#keep([cid]) === 0,
+    );
+  }
+
+  /** The blobs were found, and whoever asked may refer to them: none is collected for a while. How many are lost. */
+  async #keep(cids: readonly Cid[], lost?: Set<string>): Promise<number> {
+    const due = cids.filter((cid) => !this.#kept.has(cid));
+    if (due.length === 0) return 0;
+    const now = Date.now();
+    const gone = new Set(await this.#rows.keepAll(due.map(objectName), now));
+    for (const cid of due) if (!gone.has(objectName(cid))) this.#kept.add(cid, now);
+    for (const name of gone) lost?.add(name);
+    return gone.size;
   }
 
   async missing(cids: readonly Cid[]): Promise<Cid[]> {
@@ -78,6 +112,10 @@ class SqliteCas implements SqliteStore {
     const names = [...new Set(cids.map(objectName))];
     for (let at = 0; at < names.length; at += BATCH) {
       for (const name of await this.#rows.lacking(names.slice(at, at + BATCH))) lacking.add(name);
+    }
+    const found = cids.filter((cid) => !lacking.has(objectName(cid)));
+    for (let at = 0; at < found.length; at += BATCH) {
+      await this.#keep(found.slice(at, at + BATCH), lacking);
     }
     return cids.filter((cid) => lacking.has(objectName(cid)));
   }
@@ -121,7 +159,7 @@ class SqliteCas implements SqliteStore {
         if (await this.#moved(frame, error)) continue;
         throw error;
       }
-      if (await this.#rows.keep(name, frame.row.frame)) return true;
+      if (await this.#rows.keep(name, frame.row.frame, Date.now())) return true;
     }
   }
 
@@ -238,6 +276,11 @@ class SqliteCas implements SqliteStore {
   }
 
   async sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
+    const length = await this.#sizeOf(cid, options);
+    return length === null || await named(cid, () => this.#keep([cid])) > 0 ? null : length;
+  }
+
+  async #sizeOf(cid: Cid, options: { readonly check?: boolean }): Promise<number | null> {
     const frame = await named(cid, () => this.#open(cid));
     if (frame === null) return null;
     try {
@@ -273,6 +316,22 @@ class SqliteCas implements SqliteStore {
       }));
   }
 
+  async collect(cids: readonly Cid[], graceMs: number): Promise<Collected[]> {
+    const collected: Collected[] = [];
+    for (let at = 0; at < cids.length; at += COLLECTED) {
+      const batch = cids.slice(at, at + COLLECTED);
+      await this.#rows.db.write(async (tx) => {
+        const before = Date.now() - graceMs;
+        for (const cid of batch) {
+          if (this.#use.has(cid)) continue;
+          const bytes = await this.#rows.collect(tx, objectName(cid), before);
+          if (bytes !== null) collected.push({ cid, bytes });
+        }
+      });
+    }
+    return collected;
+  }
+
   usage(): Promise<Usage> {
     return this.#rows.usage();
   }
@@ -304,7 +363,7 @@ async function named<T>(cid: Cid, work: () => Promise<T>): Promise<T> {
 
 /** Open the store in the file `options.path`, made when it is missing. Throws `unavailable` when it cannot be used. */
 export async function openSqliteCas(options: SqliteCasOptions): Promise<SqliteStore> {
-  const { path, sweepAfterMs = 60 * 60 * 1000 } = options;
+  const { path, sweepAfterMs = 60 * 60 * 1000, keepEveryMs = KEEP_EVERY_MS } = options;
   try {
     await Deno.mkdir(dirname(path), { recursive: true });
   } catch (error) {
@@ -318,5 +377,5 @@ export async function openSqliteCas(options: SqliteCasOptions): Promise<SqliteSt
     await rows.db[Symbol.asyncDispose]();
     throw error;
   }
-  return new SqliteCas(rows);
+  return new SqliteCas(rows, keepEveryMs);
 }

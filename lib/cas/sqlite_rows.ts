@@ -143,13 +143,33 @@ export class BlobRows {
     );
   }
 
-  /** Whether the blob still has `frame`, durably from then on. */
-  async keep(name: string, frame: number): Promise<boolean> {
+  /** Whether the blob still has `frame`, durably from then on. It is as young as if it had been stored `now`. */
+  async keep(name: string, frame: number, now: number): Promise<boolean> {
     // A commit that changes something is synced, and with it all those before it, whoever made them.
     const changed = await this.db.write((tx) =>
-      tx.run("UPDATE blobs SET frame = frame WHERE name = ? AND frame = ?", [name, frame])
+      tx.run("UPDATE blobs SET stored_at = ? WHERE name = ? AND frame = ?", [now, name, frame])
     );
     return changed > 0;
+  }
+
+  /** Make the blobs `names` as young as if they had been stored `now`; those that are lacking. */
+  keepAll(names: readonly string[], now: number): Promise<string[]> {
+    return this.db.write(async (tx) => {
+      const lost: string[] = [];
+      for (const name of names) {
+        const found = await tx.run("UPDATE blobs SET stored_at = ? WHERE name = ?", [now, name]);
+        if (found === 0) lost.push(name);
+      }
+      return lost;
+    });
+  }
+
+  /** Drop the blob if it was stored, or asked for, before `before` (Unix ms); its stored bytes, or null if it stays. */
+  async collect(tx: Tx, name: string, before: number): Promise<number | null> {
+    const row = await tx.get<BlobColumns>(`${BLOB} AND stored_at < ?`, [name, before]);
+    if (row === null) return null;
+    await this.drop(tx, name, row.frame);
+    return row.stored;
   }
 
   /** Drop a blob. */
