@@ -260,6 +260,10 @@ Deno.test("a session file is found by its pattern, with its folder or any, and r
   assert.equal(found?.path, dir.join("user/.claude/projects/-w/abc.jsonl"));
   assert.equal(found?.name, "-w/abc.jsonl");
   assert.equal((await files.find(pattern({ folder: "-elsewhere" })))?.name, "-w/abc.jsonl");
+  assert.equal(
+    (await files.find(pattern({ file: "~/.claude/projects/*/{session_id}.jsonl" })))?.name,
+    "-w/abc.jsonl",
+  );
   assert.equal(await files.find(pattern({ sessionId: "ab" })), null);
   assert.equal(await files.find(pattern({ sessionId: "*" })), null);
   assert.equal(await files.find(pattern({ sessionId: "../-w/abc" })), null);

@@ -29,7 +29,7 @@ export interface SystemProcessesOptions {
 
 /** How often a process that this one did not start is asked for, and how often it is looked at more closely. */
 const POLL_MS = 100;
-const LOOK_MS = 2_000;
+const LOOK_MS = 5_000;
 /** The boot time, which start times count from, is told to the second, and wanders by one. */
 const SAME_START_SECONDS = 1.5;
 /** How many processes are remembered after their end. */

@@ -89,7 +89,8 @@ export class SystemSessionFiles implements SessionFiles {
         const set = env[name] ?? this.#env[name] ?? "";
         return set !== "" ? set : given.replace(/^~(?=\/|$)/, () => home);
       })
-      .replaceAll("{home}", () => home);
+      .replaceAll("{home}", () => home)
+      .replace(/^~(?=\/)/, () => home);
     const parts = filled.split("/");
     const wild = parts.findIndex((part) => /[*?[{]/.test(part));
     const end = wild < 0 ? parts.length - 1 : wild;
