@@ -74,8 +74,8 @@ export class WorkerCore {
   readonly leaving = new AbortController();
   /** Aborts when the worker is about to end. */
   readonly ending = new AbortController();
-  /** The server knows no call that takes what jobs write, so none is made. */
-  savesNothing = false;
+  /** The server knew no call that takes what jobs write: none is made before this, milliseconds monotonic. */
+  savesFrom = -Infinity;
   /** Something changed that may end the worker. */
   readonly changed = new Wake();
   /** Heard of the server after it was silent: whoever waits to try again may do so now. */

@@ -11,6 +11,8 @@ import type { Grant } from "./wire.ts";
 const READ_MS = 120_000;
 const SECRETS_SECONDS = 30;
 const SAVED_SECONDS = 30;
+/** After so long a server that took nothing of what jobs write is asked again: a proxy may have answered for it. */
+const SAVES_AGAIN_MS = 10 * 60_000;
 
 /** What a lease came to, and the job's JSON as far as it was read. */
 export interface Done {
@@ -159,7 +161,8 @@ async function saved(
   part: Parameters<NonNullable<JobControl["saved"]>>[0],
 ): Promise<boolean> {
   const { client } = core;
-  if (core.savesNothing || held.stale || client.saved === undefined) return false;
+  const none = core.clock.monotonic() < core.savesFrom;
+  if (none || held.stale || client.saved === undefined) return false;
   try {
     await core.call(
       "saved",
@@ -169,7 +172,7 @@ async function saved(
     return true;
   } catch (error) {
     if (error instanceof UnexplainedStatus || isError(error, "not_found", "method_not_allowed")) {
-      core.savesNothing = true;
+      core.savesFrom = core.clock.monotonic() + SAVES_AGAIN_MS;
       core.log.event("worker.saves_nothing", { error: messageOf(error) });
       return false;
     }

@@ -125,13 +125,16 @@ Deno.test("what a job writes is told under its lease, once a try", async () => {
   await started.close(bench);
 });
 
-Deno.test("a server that has no call for what jobs write is not asked again", async () => {
+Deno.test("a server that has no call for what jobs write is left alone for ten minutes", async () => {
   const { bench, started, job } = await running();
   bench.server.on["saved"] = () => Promise.reject(new UnexplainedStatus(404, "not found"));
   assert.equal(await job.control.saved?.(PART), false);
   assert.equal(await job.control.saved?.(PART), false);
   assert.equal(bench.server.of("saved").length, 1);
   assert.equal(started.end, null);
+  await bench.clock.advance(10 * 60_000);
+  delete bench.server.on["saved"];
+  assert.equal(await job.control.saved?.(PART), true);
   await started.close(bench);
 });
 
