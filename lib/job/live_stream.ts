@@ -9,7 +9,7 @@ import type { Hide } from "./run_logs.ts";
 import type { JobControl } from "./runner.ts";
 import type { SavedPart } from "./stream_shapes.ts";
 
-/** Told of bytes. False: the server takes none, now or ever. */
+/** Told of bytes. False: the server takes none. */
 export type Save = NonNullable<JobControl["saved"]>;
 
 /** What a {@linkcode LiveStream} is made of. */
@@ -44,6 +44,8 @@ export interface Progress {
 const PIECE = 1024 * 1024;
 /** A line that is longer is sent in parts. */
 const LONG_LINE = 256 * 1024;
+/** Steps that pass over a server that took nothing: ten minutes, at two seconds each. */
+const PAUSE = 300;
 /** Bytes of {@linkcode LiveStream} by which a file is known again. */
 const LAST = 64;
 const NEWLINE = 10;
@@ -66,8 +68,8 @@ export class LiveStream {
   /** Bytes that the file had already. */
   #least = 0;
   #hider: Hider | null = null;
-  /** The server takes nothing. */
-  #over = false;
+  /** Steps until a server that took nothing is asked again. */
+  #pause = 0;
 
   /** `progress`: where an earlier process of the worker was. */
   constructor(options: LiveStreamOptions, progress: Progress | null = null) {
@@ -98,12 +100,15 @@ export class LiveStream {
    * nothing comes any more, so that what waits for the rest of its line goes too.
    */
   async step(last = false): Promise<boolean> {
-    if (this.#over) return false;
+    if (this.#pause > 0) {
+      this.#pause--;
+      return false;
+    }
     let any = false;
     do {
       while (await this.#sendOne(false)) any = true;
-    } while (!this.#over && await this.#fill());
-    if (!last || this.#over) return any;
+    } while (this.#pause === 0 && await this.#fill());
+    if (!last || this.#pause > 0) return any;
     this.#take(await this.#hider?.end() ?? []);
     this.#hider = null;
     while (await this.#sendOne(true)) any = true;
@@ -203,7 +208,7 @@ export class LiveStream {
     const blob = await cas.put(part);
     const rest = { usage: null, session: null, ...more?.() };
     const taken = await save({ stream: name, offset, bytes: part.length, blob, ...rest });
-    if (!taken) this.#over = true;
+    if (!taken) this.#pause = PAUSE;
     return taken;
   }
 }

@@ -36,7 +36,7 @@ export interface JobControl {
    */
   secrets?(signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
   /**
-   * Tell the server of new bytes of something that the job writes, one try. False: it takes none, now or ever. Rejects
+   * Tell the server of new bytes of something that the job writes, one try. False: it takes none. Rejects
    * when nobody knows whether it did.
    */
   saved?(part: Omit<SavedPart, "lease">): Promise<boolean>;
