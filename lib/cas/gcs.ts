@@ -41,6 +41,8 @@ export interface GcsOptions {
   readonly tmp?: string;
   /** Where credentials, an emulator (`STORAGE_EMULATOR_HOST`), roots and proxy are looked up. */
   readonly env: Env;
+  /** Every root to trust, as PEM text, for a thread that may not read them. Default: the usual ones. */
+  readonly ca?: string;
   /** Default: the system's. */
   readonly clock?: Clock;
 }
@@ -226,7 +228,7 @@ export async function openGcs(options: GcsOptions): Promise<ObjectsStore> {
   if (prefix === null) {
     throw new SubletError("config", `${options.prefix}: no name of an object can start so`);
   }
-  const hosts = new Hosts(env);
+  const hosts = new Hosts(env, options.ca);
   const fake = emulator(env);
   // An emulator asks nobody who they are, unless credentials are given for it.
   const tokens = fake !== null && file === undefined

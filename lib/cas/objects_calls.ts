@@ -31,10 +31,12 @@ export class Transient extends Error {
 export class Hosts implements Disposable {
   readonly #clients = new Map<string, HttpClient>();
   readonly #env: Env;
+  readonly #ca: string | undefined;
 
-  /** `env`: where `SSL_CERT_FILE`, `HTTPS_PROXY` and `NO_PROXY` are looked up. */
-  constructor(env: Env) {
+  /** `env`: where `SSL_CERT_FILE`, `HTTPS_PROXY` and `NO_PROXY` are looked up. `ca` goes before its roots. */
+  constructor(env: Env, ca?: string) {
     this.#env = env;
+    this.#ca = ca;
   }
 
   /** Send `request` to `url`, which is the path, too. One try. */
@@ -45,6 +47,7 @@ export class Hosts implements Disposable {
       client = openHttpClient({
         server: url.origin,
         env: this.#env,
+        ...(this.#ca === undefined ? {} : { ca: this.#ca }),
         ...(proxy === null ? {} : { proxy }),
       });
       this.#clients.set(url.origin, client);

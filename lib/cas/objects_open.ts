@@ -11,6 +11,8 @@ export interface BucketContext {
   readonly tmp?: string | undefined;
   /** Default: this process's, as far as it may be read. */
   readonly env?: Env | undefined;
+  /** Every root to trust, as PEM text. Default: the usual ones. */
+  readonly ca?: string | undefined;
   /** A path of the table as an absolute one. */
   readonly absolute: (path: string) => string;
 }
@@ -18,9 +20,9 @@ export interface BucketContext {
 /** Open the bucket of `table`. Throws `config` and `unavailable`. */
 export async function openBucket(
   table: z.output<typeof s3Table> | z.output<typeof gcsTable>,
-  { tmp, env = environment(), absolute }: BucketContext,
+  { tmp, env = environment(), ca, absolute }: BucketContext,
 ): Promise<Cas & AsyncDisposable> {
-  const shared = { env, ...(tmp === undefined ? {} : { tmp }) };
+  const shared = { env, ...given("tmp", tmp), ...given("ca", ca) };
   if (table.provider === "s3") {
     const { openS3 } = await import("./s3.ts");
     return await openS3({

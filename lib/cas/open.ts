@@ -28,6 +28,8 @@ export interface CasContext {
   readonly log?: Log;
   /** Where a bucket's credentials and endpoint are looked up. Default: this process's environment. */
   readonly env?: Env;
+  /** Every root to trust, as PEM text, for a thread that may not read them. Default: the usual ones. */
+  readonly ca?: string;
 }
 
 const provider = <T extends string>(name: T) => z.literal(name);
@@ -164,8 +166,8 @@ export async function openCas(
     }
     case "s3":
     case "gcs": {
-      const { tmp, env } = context;
-      return await openBucket(found, { tmp, env, absolute: (path) => beneath(home, path, "") });
+      const { tmp, env, ca } = context;
+      return await openBucket(found, { tmp, env, ca, absolute: (path) => beneath(home, path, "") });
     }
   }
 }

@@ -35,6 +35,8 @@ export interface S3Options {
   readonly tmp?: string;
   /** Where credentials, region, endpoint (`AWS_*`), roots and proxy are looked up. */
   readonly env: Env;
+  /** Every root to trust, as PEM text, for a thread that may not read them. Default: the usual ones. */
+  readonly ca?: string;
   /** Default: the system's. */
   readonly clock?: Clock;
 }
@@ -259,7 +261,7 @@ export async function openS3(options: S3Options): Promise<ObjectsStore> {
   const place = parseS3Url(url);
   if (place === null) throw new SubletError("config", `${url}: must be s3://bucket[/prefix]`);
   const { region, endpoint } = await s3Settings(env);
-  const hosts = new Hosts(env);
+  const hosts = new Hosts(env, options.ca);
   const credentials = new AwsCredentials({ env, hosts, clock, region });
   const calls = new S3Calls({ bucket: place.bucket, region, endpoint, credentials, hosts, clock });
   const uploads = await prepareUploads(options.tmp);

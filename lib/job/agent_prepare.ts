@@ -2,7 +2,7 @@
 
 import { materialise, type Placed } from "../cas/mod.ts";
 import { isError, messageOf, SubletError, writeBeneath } from "../home/mod.ts";
-import { type AgentContext, WORKSPACE } from "./agent_context.ts";
+import { type AgentContext, ignoredOf, WORKSPACE } from "./agent_context.ts";
 import type { SessionPattern } from "./agent_ports.ts";
 import { folderOf } from "./agent_session.ts";
 import type { AgentJob } from "./agent_shapes.ts";
@@ -31,6 +31,9 @@ export async function prepare(context: AgentContext): Promise<Prepared> {
   const { stop } = control;
   await again(() => placeInputs(site, context.inputs, artifact, context.place.worktree, stop));
   const workspace = await again(() => placeWorkspace(context));
+  const { worktree } = context.place;
+  const given = ignoredOf(context.job, workspace !== null);
+  await again(async () => (await context.clones.of(artifact)).passOver(worktree, given));
   await again(() => writeBrief(context));
   await again(() => restoreSession(context));
   return { workspace };

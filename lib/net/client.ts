@@ -1,7 +1,7 @@
 /** @module The HTTP client of one server: over TCP, TLS or a Unix socket, with keep-alive and this machine's token. */
 
 import { rootCertificates } from "node:tls";
-import { SubletError } from "../home/mod.ts";
+import { messageOf, SubletError } from "../home/mod.ts";
 import type { Env } from "../home/mod.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "./contract.ts";
 import { exchange } from "./exchange.ts";
@@ -47,7 +47,13 @@ export function trustedRoots(env: Env): string | undefined {
     const text = Deno.readTextFileSync(path);
     if (text.includes("-----BEGIN CERTIFICATE-----")) return [...rootCertificates, text].join("\n");
   } catch (error) {
-    throw new SubletError("config", `SSL_CERT_FILE = ${path}: cannot be read`, { cause: error });
+    throw new SubletError(
+      "config",
+      `SSL_CERT_FILE = ${path}: cannot be read: ${messageOf(error)}`,
+      {
+        cause: error,
+      },
+    );
   }
   throw new SubletError("config", `SSL_CERT_FILE = ${path}: must be PEM certificates`);
 }

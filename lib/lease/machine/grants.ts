@@ -1,7 +1,8 @@
 /** @module What a worker may do beside its supervisor: dial its server and its store, and use its home. */
 
 import { dirname, isAbsolute, join } from "node:path";
-import { SubletError } from "../../home/mod.ts";
+import type { BucketReach } from "../../cas/mod.ts";
+import { type Env, SubletError } from "../../home/mod.ts";
 
 /** The permissions of the Web Worker. */
 export interface Grants {
@@ -13,6 +14,20 @@ export interface Grants {
   readonly write: string[];
 }
 
+/** What a store in a bucket takes; null for every other. Throws `config`. */
+export async function reachOf(
+  table: Readonly<Record<string, unknown>>,
+  home: string,
+  env: Env,
+): Promise<BucketReach | null> {
+  const { provider, remote } = table;
+  const names = [provider, isTable(remote) ? remote["provider"] : null];
+  if (!names.some((name) => name === "s3" || name === "gcs")) return null;
+  // Loaded for buckets alone: a supervisor stays small.
+  const { bucketReach } = await import("../../cas/mod.ts");
+  return await bucketReach(table, home, env);
+}
+
 /**
  * The grants of a worker of `server` at `home` whose store is `[plugins.cas]`'s `table`. Throws `config` for a store
  * that nobody knows the needs of.
@@ -21,8 +36,9 @@ export function grantsOf(
   server: string,
   home: string,
   table: Readonly<Record<string, unknown>>,
+  reach: BucketReach | null = null,
 ): Grants {
-  const net = new Set<string>();
+  const net = new Set<string>(reach?.net);
   const paths = new Set([home]);
   const sockets: string[] = [];
   const address = addressOf(server);
@@ -30,7 +46,8 @@ export function grantsOf(
   else net.add(address);
   for (const path of sockets) paths.add(path);
   addStore(table, home, net, paths);
-  return { net: [...net], sockets, read: [...paths], write: [...paths] };
+  const read = new Set([...paths, ...reach?.read ?? []]);
+  return { net: [...net], sockets, read: [...read], write: [...paths] };
 }
 
 /** Add what the store of `table` needs. */
@@ -46,6 +63,8 @@ function addStore(
   const { path, remote, local } = table;
   switch (table["provider"] ?? "disk") {
     case "memory":
+    case "s3":
+    case "gcs":
       return;
     case "disk":
       return add(path);
@@ -65,7 +84,7 @@ function addStore(
     "config",
     `plugins.cas.provider = ${
       JSON.stringify(table["provider"])
-    }: a worker can use disk, sqlite or http, or cached over one of them`,
+    }: a worker can use disk, sqlite, http, s3 or gcs, or cached over one of them`,
   );
 }
 

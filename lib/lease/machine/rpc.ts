@@ -110,6 +110,8 @@ export interface Boot {
   readonly self: readonly string[];
   readonly key: string;
   readonly casTable: Readonly<Record<string, unknown>>;
+  /** Variables that the store reads: this thread has no environment. */
+  readonly casEnv: Readonly<Record<string, string>>;
   readonly version: string;
   readonly labels: readonly string[];
   readonly once: boolean;

@@ -13,7 +13,7 @@ import {
 } from "../../home/mod.ts";
 import { trustedRoots } from "../../net/mod.ts";
 import { doorSockets } from "./door_sockets.ts";
-import { grantsOf } from "./grants.ts";
+import { type Grants, grantsOf, reachOf } from "./grants.ts";
 import { GuardedProcesses } from "./guarded_processes.ts";
 import { hostSampler } from "./host_sample.ts";
 import type { HostSample } from "../wire.ts";
@@ -76,6 +76,8 @@ export async function runSupervisedWorker(options: SupervisedWorkerOptions): Pro
   const home = await Deno.realPath(homePaths(options.home).root);
   const key = lockKey(options.token);
   using _lock = takeWorker(home, key);
+  const env = Deno.env.toObject();
+  const reach = await reachOf(options.casTable, home, env);
   const boot: Boot = {
     server: options.server,
     token: options.token,
@@ -84,16 +86,20 @@ export async function runSupervisedWorker(options: SupervisedWorkerOptions): Pro
     self: options.self,
     key,
     casTable: options.casTable,
+    casEnv: reach?.env ?? {},
     version: options.version,
     labels: options.labels ?? [],
     once: options.once ?? false,
     orphanExitSeconds: options.orphanExitSeconds ?? null,
     minFreeBytes: (options.minFreeGb ?? 0) * 2 ** 30,
-    ca: trustedRoots(Deno.env.toObject()) ?? null,
+    ca: trustedRoots(env) ?? null,
   };
   const processes = new GuardedProcesses(systemProcesses({ log: stderrLog }), home);
   const entry = options.entry ?? new URL("./worker_entry.ts", import.meta.url);
-  const supervisor = new Supervisor(boot, processes, await hostSampler(home), entry);
+  const sample = await hostSampler(home);
+  // Nothing may be awaited between the thread and its listener: what it says meanwhile would be lost.
+  const thread = startThread(entry, boot, grantsOf(boot.server, home, boot.casTable, reach));
+  const supervisor = new Supervisor(boot, processes, sample, thread);
   return await supervisor.run();
 }
 
@@ -110,13 +116,13 @@ class Supervisor {
     boot: Boot,
     processes: GuardedProcesses,
     sample: () => Promise<HostSample>,
-    entry: URL,
+    thread: Worker,
   ) {
     this.#boot = boot;
     this.#processes = processes;
     const sessions = new GuardedSessions(new SystemSessionFiles(), boot.home);
     this.#machine = { processes, sessions, sample };
-    this.#worker = startThread(entry, boot);
+    this.#worker = thread;
   }
 
   async run(): Promise<number> {
@@ -221,8 +227,11 @@ class Supervisor {
 }
 
 /** The Web Worker, with its permissions. */
-function startThread(entry: URL, { server, home, key, casTable }: Boot): Worker {
-  const { net, sockets, read, write } = grantsOf(server, home, casTable);
+function startThread(
+  entry: URL,
+  { home, key }: Boot,
+  { net, sockets, read, write }: Grants,
+): Worker {
   const make = (net: string[]) =>
     new Worker(entry, {
       type: "module",

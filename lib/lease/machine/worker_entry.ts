@@ -31,7 +31,13 @@ async function run(boot: Boot): Promise<void> {
   const dial = (server: string) =>
     openHttpClient({ server, token, ...(boot.ca === null ? {} : { ca: boot.ca }) });
   using http = dial(boot.server);
-  const cas = await openCas(boot.casTable, { home, tmp: `${home}/tmp`, client: dial });
+  const cas = await openCas(boot.casTable, {
+    home,
+    tmp: `${home}/tmp`,
+    env: boot.casEnv,
+    ...(boot.ca === null ? {} : { ca: boot.ca }),
+    client: dial,
+  });
   worker = await composeWorker({
     http,
     cas,
