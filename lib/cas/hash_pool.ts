@@ -33,6 +33,7 @@ export class HashPool {
   readonly #threads: HashThread[];
   #encoders = 0;
   #busy = 0;
+  #ended = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   private constructor(count: number, onLost: () => void) {
@@ -129,6 +130,7 @@ export class HashPool {
   }
 
   #rest(): void {
+    if (this.#ended) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.end();
@@ -138,6 +140,7 @@ export class HashPool {
 
   /** End the threads. What they are asked for is rejected or done here. */
   end(): void {
+    this.#ended = true;
     clearTimeout(this.#timer);
     for (const thread of this.#threads) thread.end();
   }
@@ -172,7 +175,11 @@ export async function endHashPool(): Promise<void> {
 async function start(): Promise<void> {
   try {
     const count = Math.min(MAX_THREADS, navigator.hardwareConcurrency);
-    pool = await HashPool.start(count, () => pool = null);
+    let started: HashPool | null = null;
+    started = await HashPool.start(count, () => {
+      if (pool === started) pool = null;
+    });
+    pool = started;
   } catch {
     // Then this thread does it all.
     refused = true;

@@ -215,9 +215,10 @@ Deno.test({
     const pipe = root.join("pipe");
     await run(["mkfifo", pipe]);
     const cas = await openDisk({ path: root.join("store") });
-    const put = cas.putFile(pipe);
-    await Deno.writeFile(pipe, all.subarray(0, 200_000));
-    assert.equal(await put, cidOf(all.subarray(0, 200_000)));
+    await Deno.writeFile(root.join("file"), all.subarray(0, 200_000));
+    const written = run(["sh", "-c", 'cat "$1/file" > "$1/pipe"', "sh", root.path]);
+    assert.equal(await cas.putFile(pipe), cidOf(all.subarray(0, 200_000)));
+    await written;
     const missing = (error: unknown) => isError(error, "not_found");
     await assert.rejects(cas.putFile(root.join("nothing")), missing);
     await assert.rejects(hashFile(root.join("nothing")), missing);
