@@ -14,6 +14,7 @@ const SUITES: Readonly<Record<string, () => Promise<{ run(): Promise<Figure[]> }
 };
 
 function number(value: number): string {
+  if (Number.isNaN(value)) return "-";
   return value >= 100
     ? Math.round(value).toLocaleString("en-GB")
     : String(Number(value.toPrecision(3)));
