@@ -1,10 +1,11 @@
-/** @module `sublet cas serve | put | get | check | status`. */
+/** @module `sublet cas serve | put | get | check | gc | pin | unpin | pins | status`. */
 
 import type { Command } from "@commander-js/extra-typings";
-import type { Upkeep } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
 import { addCheck } from "./cas_check.ts";
-import { Output, size } from "./output.ts";
+import { addGc } from "./cas_gc.ts";
+import { addStatus } from "./cas_status.ts";
+import { Output } from "./output.ts";
 
 /** Add the commands. */
 export function addCas(root: Command): void {
@@ -15,6 +16,7 @@ export function addCas(root: Command): void {
   addPut(cas);
   addGet(cas);
   addCheck(cas);
+  addGc(cas);
   addStatus(cas);
 }
 
@@ -84,36 +86,4 @@ function lacking(cid: string): SubletError {
 /** This home's store, whose code is loaded only now. */
 async function openStore() {
   return await (await import("./home_cas.ts")).openHomeCas();
-}
-
-function addStatus(cas: Command): void {
-  cas.command("status")
-    .description("Where the store is, and how much it holds.")
-    .option("--json", "print one JSON document")
-    .action(async (options) => {
-      const output = new Output(options);
-      await using home = await openStore();
-      const upkeep: Partial<Upkeep> = home.cas as Partial<Upkeep>;
-      const counts = await upkeep.usage?.() ?? null;
-      if (output.json) {
-        return output.document({
-          provider: home.provider,
-          where: home.where,
-          blobs: counts?.blobs ?? null,
-          bytes: counts?.bytes ?? null,
-          tiers: counts?.tiers ?? null,
-        });
-      }
-      output.table([], [
-        ["store", home.provider],
-        ["where", home.where],
-        ...(counts === null
-          ? []
-          : [["blobs", String(counts.blobs)], ["stored", size(counts.bytes)]]),
-        ...(counts?.tiers === undefined ? [] : [
-          ["here", String(counts.tiers.local)],
-          ["on the remote", String(counts.tiers.remote)],
-        ]),
-      ]);
-    });
 }

@@ -1,0 +1,112 @@
+/** @module `sublet cas gc`, `pin` and `status` as processes: what a home's database and pins name stays, the rest goes. */
+
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { type Cid, openDisk, storeTree } from "../../lib/cas/mod.ts";
+import { selfCommand } from "../../lib/cli/self.ts";
+import { openSqlite } from "../../lib/store/mod.ts";
+import { TempDir } from "../kit/mod.ts";
+
+const text = (value: string) => new TextEncoder().encode(value);
+
+async function sublet(home: string, ...args: string[]) {
+  const [program = "", ...argv] = selfCommand(args);
+  const { code, stdout, stderr } = await new Deno.Command(program, {
+    args: argv,
+    env: { SUBLET_HOME: home },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).output();
+  const decoder = new TextDecoder();
+  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+}
+
+/** Put into the database at `path` a row of each kind that names a blob. */
+async function nameBlobs(path: string, names: Readonly<Record<string, string>>): Promise<void> {
+  await using _made = await openSqlite(path);
+  const db = new DatabaseSync(path);
+  try {
+    db.exec("PRAGMA foreign_keys = OFF");
+    db.prepare(
+      `INSERT INTO jobs (id, kind, key, job_cid, lane, priority, max_attempts, created_at)
+       VALUES (12, 'evaluation', 'k', ?, 'l', 0, 1, 0)`,
+    ).run(names["job"] ?? "");
+    db.prepare(
+      "INSERT INTO first_transfers (campaign, revision, blob, bytes) VALUES (1, 'r', ?, 1)",
+    ).run(names["transfer"] ?? "");
+    db.prepare("INSERT INTO streams VALUES (1, 'session.jsonl', 12, 1, 1)").run();
+    db.prepare("INSERT INTO stream_parts VALUES (1, 'session.jsonl', 0, 1, ?)")
+      .run(names["stream"] ?? "");
+    db.prepare(
+      `INSERT INTO agents (id, campaign, role, harness, prompt, base, subject, timeout, resumable, requires, secrets,
+         requested_at, session, workspace, files)
+       VALUES (3, 1, 'r', 'h', 'p', 'b', 's', 1, 0, '{}', '[]', 0, ?, ?, ?)`,
+    ).run(
+      JSON.stringify({ file: names["session"], name: "s", cwd: "/" }),
+      names["workspace"] ?? "",
+      JSON.stringify({ "out.txt": names["file"] }),
+    );
+  } finally {
+    db.close();
+  }
+}
+
+Deno.test("sublet cas gc keeps what the home names, what that names, and pins; the rest goes", async () => {
+  await using home = await TempDir.make();
+  await using cas = await openDisk({ path: home.join("store") });
+  await Deno.mkdir(home.join("tree/data"), { recursive: true });
+  await Deno.writeTextFile(home.join("tree/data/train.csv"), "1,2,3");
+  const { manifest } = await storeTree(cas, home.join("tree"));
+  const names: Record<string, string> = { workspace: manifest };
+  for (const name of ["transfer", "stream", "session", "file"]) {
+    names[name] = await cas.put(text(`the ${name}`));
+  }
+  const input = await cas.put(text("an input"));
+  names["job"] = await cas.put(text(JSON.stringify({ inputs: { data: input } })));
+  await nameBlobs(home.join("sublet.db"), names);
+  const pinned = await cas.put(text("pinned"));
+  const garbage = await cas.put(text("garbage"));
+  const live = [...Object.values(names), input, await cas.put(text("1,2,3")), pinned];
+  // Older than the shortest grace, by the second that times of change are told by.
+  await new Promise((resolve) => setTimeout(resolve, 3_500));
+
+  const pin = await sublet(home.path, "cas", "pin", pinned, "--reason", "a baseline");
+  assert.equal(pin.code, 0, pin.stderr);
+  assert.match(
+    (await sublet(home.path, "cas", "pins")).stdout,
+    new RegExp(`${pinned}\\t.*baseline`),
+  );
+  const young = await sublet(home.path, "cas", "gc", "--json");
+  assert.equal(young.code, 0, young.stderr);
+  assert.equal(JSON.parse(young.stdout).removed, 0);
+  const status = await sublet(home.path, "cas", "status", "--garbage", "--grace", "1s", "--json");
+  const told = JSON.parse(status.stdout);
+  assert.deepEqual([told.blobs, told.garbage.blobs, told.garbage.live], [10, 1, 9]);
+
+  const { code, stdout, stderr } = await sublet(home.path, "cas", "gc", "--grace", "1s");
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /^removed\t1$/m);
+  assert.equal(await cas.get(garbage as Cid), null);
+  for (const cid of live) assert.notEqual(await cas.get(cid as Cid), null, cid);
+
+  assert.equal((await sublet(home.path, "cas", "unpin", pinned)).code, 0);
+  assert.equal((await sublet(home.path, "cas", "unpin", pinned)).code, 5);
+  await new Promise((resolve) => setTimeout(resolve, 2_500));
+  await sublet(home.path, "cas", "gc", "--grace", "1s");
+  assert.equal(await cas.get(pinned), null);
+});
+
+Deno.test("sublet cas gc does not touch a store of which the home knows nothing, unless it is told to", async () => {
+  await using home = await TempDir.make();
+  await using cas = await openDisk({ path: home.join("store") });
+  const cid = await cas.put(text("somebody's"));
+  await new Promise((resolve) => setTimeout(resolve, 3_500));
+  const refused = await sublet(home.path, "cas", "gc", "--grace", "1s");
+  assert.notEqual(refused.code, 0);
+  assert.match(refused.stderr, /--alone/);
+  assert.notEqual(await cas.get(cid), null);
+  const done = await sublet(home.path, "cas", "gc", "--grace", "1s", "--alone", "--json");
+  assert.equal(JSON.parse(done.stdout).removed, 1, done.stderr);
+  assert.equal(await cas.get(cid), null);
+});
