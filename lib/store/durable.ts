@@ -18,6 +18,7 @@ export class Durable {
   readonly #sync: (() => Promise<void>) | null;
   #waiting: Committed[] = [];
   #syncing: Promise<void> | null = null;
+  /** Why nothing more is taken. */
   #broken: SubletError | null = null;
 
   /** `sync` makes every commit so far durable. Null: a commit is as durable as it gets at once. */
@@ -56,7 +57,10 @@ export class Durable {
     this.#waiting = [];
     this.#syncing = sync().then(
       () => this.#synced(covered),
-      (error) => this.#fail(covered, error),
+      (error) => {
+        this.#syncing = null;
+        for (const committed of covered) committed.fail(this.end(error));
+      },
     );
   }
 
@@ -69,15 +73,15 @@ export class Durable {
     if (this.#waiting.length > 0 && this.#syncing === null) this.#start();
   }
 
-  #fail(covered: readonly Committed[], cause: unknown): void {
-    this.#syncing = null;
-    const error = new SubletError(
+  /** Take nothing more, because of `cause`, and fail what waits; the error that says so. */
+  end(cause: unknown): SubletError {
+    const error = this.#broken ??= new SubletError(
       "unavailable",
       `the disk did not make a commit durable (${messageOf(cause)}): nothing more is stored. ` +
         "Look after the disk, then restart",
       { cause },
     );
-    this.#broken = error;
-    for (const committed of [...covered, ...this.#waiting.splice(0)]) committed.fail(error);
+    for (const committed of this.#waiting.splice(0)) committed.fail(error);
+    return error;
   }
 }

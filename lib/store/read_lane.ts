@@ -10,6 +10,7 @@ export class ReadLane {
   readonly #runner = new BodyRunner();
   readonly #begin: () => void;
   readonly #end: () => void;
+  readonly #abandon: () => void;
   readonly #queue: (() => Promise<void>)[] = [];
   #running = false;
   #idle: (() => void)[] = [];
@@ -18,6 +19,7 @@ export class ReadLane {
     this.#connection = connection;
     this.#begin = connection.control("BEGIN");
     this.#end = connection.control("COMMIT");
+    this.#abandon = connection.control("ROLLBACK");
   }
 
   /** Run `body` at once when the lane is free, else after those that came first. */
@@ -46,6 +48,8 @@ export class ReadLane {
   async #run<T>(body: (tx: Tx) => Promise<T>): Promise<T> {
     const tx = new BodyTx(this.#connection, null);
     try {
+      // Left by an end that failed.
+      if (this.#connection.inTransaction) this.#abandon();
       this.#begin();
       return await this.#runner.run(body, tx);
     } finally {

@@ -121,7 +121,7 @@ export class WriteLane {
       else this.#commit();
     } catch (error) {
       for (const { reject } of batch) reject(error);
-      if (this.#connection.inTransaction) this.#rollback();
+      this.#abandon();
       return;
     }
     const changed = outcomes.some((outcome) => "tx" in outcome && outcome.tx.changed);
@@ -130,6 +130,15 @@ export class WriteLane {
       settle: () => settle(batch, outcomes),
       fail: (error) => batch.forEach(({ reject }) => reject(error)),
     });
+  }
+
+  /** Undo what is left of a transaction that failed. Where even that fails, no other can begin. */
+  #abandon(): void {
+    try {
+      if (this.#connection.inTransaction) this.#rollback();
+    } catch (error) {
+      this.#durable.end(error);
+    }
   }
 
   async #runAll(batch: readonly Entry[]): Promise<Outcome[]> {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { isError, SubletError } from "../../lib/home/mod.ts";
 import { Connection } from "../../lib/store/connection.ts";
+import { ReadLane } from "../../lib/store/read_lane.ts";
 import { SyncedFile } from "../../lib/store/synced_file.ts";
 import { WriteLane } from "../../lib/store/write_lane.ts";
 import { TempDir, until } from "../kit/mod.ts";
@@ -150,4 +151,40 @@ Deno.test("a file is synced where it is, and one that is not there is an error",
   await Deno.writeTextFile(path, "x");
   await log.sync();
   log.close();
+});
+
+Deno.test("a rollback that fails ends the lane with an error, and takes the process nowhere", async () => {
+  const disk = new SlowDisk();
+  const connection = new Connection(":memory:", false, 0);
+  const control = connection.control.bind(connection);
+  // A disk that fails at the commit and at its rollback.
+  connection.control = (sql) =>
+    /^(COMMIT|ROLLBACK)$/.test(sql)
+      ? () => {
+        throw new SubletError("unavailable", "I/O error");
+      }
+      : control(sql);
+  connection.exec("CREATE TABLE t (n INTEGER)");
+  const lane = new WriteLane(connection, disk.sync);
+  const insert = () => lane.add((tx) => tx.run("INSERT INTO t VALUES (1)"), true);
+  await assert.rejects(insert(), (error) => isError(error, "unavailable"));
+  await assert.rejects(insert(), /nothing more is stored.*restart/s);
+});
+
+Deno.test("a read whose end failed does not fail the next one", async () => {
+  const connection = new Connection(":memory:", false, 0);
+  const control = connection.control.bind(connection);
+  let failing = true;
+  connection.control = (sql) => {
+    const run = control(sql);
+    return sql !== "COMMIT" ? run : () => {
+      if (failing) throw new SubletError("unavailable", "I/O error");
+      run();
+    };
+  };
+  const lane = new ReadLane(connection);
+  const look = () => lane.add((tx) => tx.get("SELECT 1 AS one"));
+  await assert.rejects(look(), (error) => isError(error, "unavailable"));
+  failing = false;
+  assert.deepEqual(await look(), { one: 1 });
 });
