@@ -5,8 +5,8 @@ import { retire } from "./disk_replay.ts";
 import { fileError } from "./files.ts";
 import { syncDirectory } from "./sync_dir.ts";
 
-/** A file has so many bytes of records at most; the next one follows. */
-const MAX_LOG = 32 * 1024 * 1024;
+/** A file has so many bytes of records at most, so that it is replayed in less than a second; the next one follows. */
+const MAX_LOG = 16 * 1024 * 1024;
 /** So many files may wait until the disk has their objects; then there is no journal for a while. */
 const MAX_RETIRING = 3;
 /** A file that was not used for so many milliseconds is retired. */

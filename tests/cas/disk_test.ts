@@ -19,11 +19,13 @@ const noise = (length: number) => {
 Deno.test("the disk store keeps the contract of a store", async () => {
   await using scratch = await TempDir.make();
   const root = scratch.join("store");
-  await checkCas(() => openDisk({ path: root }), {
+  await using opened = new AsyncDisposableStack();
+  const open = async () => opened.use(await openDisk({ path: root }));
+  await checkCas(open, {
     scratch: scratch.path,
     damage: (cid, how) => damageObject(root, cid, how),
     leftovers: () => leftovers(root),
-    again: () => openDisk({ path: root }),
+    again: open,
     outage: () => takeAway(`${root}/blake3`),
   });
   assert.deepEqual(await leftovers(root), []);
