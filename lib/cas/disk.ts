@@ -31,6 +31,7 @@ import { replayJournals } from "./disk_replay.ts";
 import { prepareRoot, sweep } from "./disk_root.ts";
 import { SmallPuts } from "./disk_small.ts";
 import { each } from "./each.ts";
+import { isEmpty, noBytes } from "./empty.ts";
 import { fileError, readThrough, writeBeside } from "./files.ts";
 import { DiskKeeper } from "./gc_disk.ts";
 import { Intake, type IntakeStore, SMALL } from "./intake.ts";
@@ -112,6 +113,7 @@ class DiskCas implements DiskStore {
   }
 
   async has(cid: Cid): Promise<boolean> {
+    if (isEmpty(cid)) return true;
     try {
       return (await Deno.stat(this.#path(cid))).isFile && this.#keeper.keep(cid);
     } catch (error) {
@@ -127,11 +129,12 @@ class DiskCas implements DiskStore {
     let at = 0;
     for (const cid of new Set(cids)) {
       if (existsSync(this.#path(cid))) found.push(cid);
+      else if (isEmpty(cid)) continue;
       else unsure.push(cid);
       // Many questions take a while, and others wait.
       if (++at % STATS === 0) await new Promise((resolve) => setImmediate(resolve));
     }
-    unsure.push(...await this.#keeper.keepAll(found));
+    unsure.push(...(await this.#keeper.keepAll(found)).filter((cid) => !isEmpty(cid)));
     // It may be there and not to be seen, which is no absence.
     await each(unsure, 16, async (cid) => {
       if (!await this.has(cid)) lacking.add(cid);
@@ -235,6 +238,7 @@ class DiskCas implements DiskStore {
 
   /** The checked bytes of a blob whose object is small, its open object otherwise, or null when there is none. */
   async #load(cid: Cid): Promise<Uint8Array<ArrayBuffer> | StoredObject | null> {
+    if (isEmpty(cid)) return noBytes();
     const path = this.#path(cid);
     const found = this.#loadSmall(cid, path);
     return found === "large" ? await StoredObject.open(cid, path, this.#checked) : found;
@@ -342,6 +346,7 @@ class DiskCas implements DiskStore {
   }
 
   async sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
+    if (isEmpty(cid)) return 0;
     const length = await this.#sizeOf(cid, options.check ?? false);
     return length !== null && this.#keeper.keep(cid) ? length : null;
   }
@@ -423,7 +428,7 @@ class DiskCas implements DiskStore {
     try {
       // What was checked lately is checked again: that is what is asked for.
       using object = await StoredObject.open(cid, this.#path(cid), new CheckedObjects());
-      if (object === null) return "missing";
+      if (object === null) return isEmpty(cid) ? "ok" : "missing";
       await object.check();
       return "ok";
     } catch (error) {

@@ -2,6 +2,7 @@
 
 import { isError, SubletError } from "../home/mod.ts";
 import { isCid, isDrisl, objectName } from "./cid.ts";
+import { isEmpty } from "./empty.ts";
 import type { Cas, Cid } from "./contract.ts";
 import { linksIn, mayBeJson } from "./gc_links.ts";
 
@@ -51,6 +52,7 @@ export class LiveBlobs {
     for (let cid = waiting.pop(); cid !== undefined; cid = waiting.pop()) {
       const name = objectName(cid);
       if (!this.#held.has(name)) {
+        if (isEmpty(cid)) continue;
         if (cid === root || isDrisl(cid)) this.lost.add(cid);
         continue;
       }

@@ -1,7 +1,8 @@
 /** @module The store's HTTP service: answers with a blob, a part of one, or what is known of one. */
 
 import type { BlobBody, Cas, Cid, Ranged, Sized } from "./contract.ts";
-import { cidOf, isCid, rawCid, sameBlob } from "./cid.ts";
+import { isCid, rawCid, sameBlob } from "./cid.ts";
+import { EMPTY } from "./empty.ts";
 import { acceptsZstd } from "./http_encoding.ts";
 import { type Gate, type Transfer } from "./http_limits.ts";
 import { parseRange, type Range, resolveRange } from "./http_range.ts";
@@ -22,9 +23,6 @@ export interface Asked {
    */
   readonly sent: boolean;
 }
-
-/** The empty blob, which every store has. */
-export const EMPTY: Cid = cidOf(new Uint8Array(0));
 
 /** Headers that every answer with the blob has. */
 export function headersOf(cid: Cid, length: number | null): Record<string, string> {

@@ -9,7 +9,7 @@ import { readJson } from "../net/mod.ts";
 import { orBrokenOff } from "./broken_off.ts";
 import { rawCid, sameBlob } from "./cid.ts";
 import type { Cid } from "./contract.ts";
-import { EMPTY } from "./http_get.ts";
+import { EMPTY } from "./empty.ts";
 import { type Gate, TryLater } from "./http_limits.ts";
 import { Refusal } from "./http_refusal.ts";
 import { uploadQuestion } from "./http_wire.ts";

@@ -15,6 +15,7 @@ import type {
   Upkeep,
   Usage,
 } from "./contract.ts";
+import { isEmpty, noBytes } from "./empty.ts";
 import { readSource, writeBeside } from "./files.ts";
 import { checkAddress, checkLength } from "./limits.ts";
 import { BytesBody, collect, streamOf } from "./streams.ts";
@@ -38,7 +39,7 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable, Collectable {
     const name = objectName(cid);
     const found = this.#blobs.has(name);
     if (found) this.#storedAt.set(name, Date.now());
-    return found;
+    return found || isEmpty(cid);
   }
 
   put(data: Uint8Array, limits: Limits = {}): Promise<Cid> {
@@ -46,6 +47,7 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable, Collectable {
   }
 
   get(cid: Cid): Promise<Uint8Array<ArrayBuffer> | null> {
+    if (isEmpty(cid)) return Promise.resolve(noBytes());
     return Promise.resolve(this.#blobs.get(objectName(cid))?.slice() ?? null);
   }
 
@@ -73,7 +75,8 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable, Collectable {
 
   sizeOf(cid: Cid): Promise<number | null> {
     this.#keep(cid);
-    return Promise.resolve(this.#blobs.get(objectName(cid))?.length ?? null);
+    const length = this.#blobs.get(objectName(cid))?.length ?? null;
+    return Promise.resolve(isEmpty(cid) ? 0 : length);
   }
 
   async putFile(path: string): Promise<Cid> {
@@ -121,7 +124,9 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable, Collectable {
   }
 
   async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
-    return await Promise.resolve(this.#blobs.has(objectName(cid))) ? "ok" : "missing";
+    return await Promise.resolve(isEmpty(cid) || this.#blobs.has(objectName(cid)))
+      ? "ok"
+      : "missing";
   }
 }
 

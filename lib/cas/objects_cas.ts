@@ -23,6 +23,7 @@ import type {
   Usage,
 } from "./contract.ts";
 import { each } from "./each.ts";
+import { isEmpty, noBytes } from "./empty.ts";
 import { readThrough, writeBeside } from "./files.ts";
 import { Intake, type IntakeStore, SMALL } from "./intake.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
@@ -103,7 +104,7 @@ class ObjectsCas implements ObjectsStore {
   }
 
   async has(cid: Cid): Promise<boolean> {
-    return await this.#bucket.stat(objectKey(cid)) !== null;
+    return isEmpty(cid) || await this.#bucket.stat(objectKey(cid)) !== null;
   }
 
   async missing(cids: readonly Cid[]): Promise<Cid[]> {
@@ -184,6 +185,7 @@ class ObjectsCas implements ObjectsStore {
     cid: Cid,
     signal?: AbortSignal,
   ): Promise<Uint8Array<ArrayBuffer> | BucketObject | null> {
+    if (isEmpty(cid)) return noBytes();
     const object = await BucketObject.open(this.#reads, cid, signal);
     if (object === null || object.info.size > SMALL_OBJECT) return object;
     const { info } = object;
@@ -233,6 +235,7 @@ class ObjectsCas implements ObjectsStore {
   }
 
   async sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
+    if (isEmpty(cid)) return 0;
     try {
       if (!options.check) {
         const announced = await announcedLength(this.#reads, cid);
@@ -299,7 +302,7 @@ class ObjectsCas implements ObjectsStore {
 
   async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
     const object = await BucketObject.open(this.#reads, cid);
-    if (object === null) return "missing";
+    if (object === null) return isEmpty(cid) ? "ok" : "missing";
     try {
       // Not `check`, which takes what was found before.
       for await (const _ of object.checked());

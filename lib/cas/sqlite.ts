@@ -22,6 +22,7 @@ import type {
   Upkeep,
   Usage,
 } from "./contract.ts";
+import { isEmpty, noBytes } from "./empty.ts";
 import { fileError, readThrough, writeBeside } from "./files.ts";
 import { KEEP_EVERY_MS, KeptLately } from "./gc_keep.ts";
 import { InUse } from "./in_use.ts";
@@ -90,6 +91,7 @@ class SqliteCas implements SqliteStore {
   }
 
   async has(cid: Cid): Promise<boolean> {
+    if (isEmpty(cid)) return true;
     return await named(
       cid,
       async () => await this.#rows.find(objectName(cid)) !== null && await this.#keep([cid]) === 0,
@@ -117,7 +119,7 @@ class SqliteCas implements SqliteStore {
     for (let at = 0; at < found.length; at += BATCH) {
       await this.#keep(found.slice(at, at + BATCH), lacking);
     }
-    return cids.filter((cid) => lacking.has(objectName(cid)));
+    return cids.filter((cid) => lacking.has(objectName(cid)) && !isEmpty(cid));
   }
 
   async put(data: Uint8Array, limits: Limits = {}): Promise<Cid> {
@@ -209,6 +211,7 @@ class SqliteCas implements SqliteStore {
 
   /** The checked bytes of a small blob, the frame of a large one, or null when there is none. */
   async #load(cid: Cid): Promise<Uint8Array<ArrayBuffer> | SqliteFrame | null> {
+    if (isEmpty(cid)) return noBytes();
     return await named(cid, async () => {
       const found = await this.#rows.findWithStart(objectName(cid));
       if (found === null) return null;
@@ -276,6 +279,7 @@ class SqliteCas implements SqliteStore {
   }
 
   async sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
+    if (isEmpty(cid)) return 0;
     const length = await this.#sizeOf(cid, options);
     return length === null || await named(cid, () => this.#keep([cid])) > 0 ? null : length;
   }
@@ -339,7 +343,7 @@ class SqliteCas implements SqliteStore {
   async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
     try {
       const frame = await named(cid, () => this.#open(cid));
-      if (frame === null) return "missing";
+      if (frame === null) return isEmpty(cid) ? "ok" : "missing";
       await named(cid, () => drain(streamFrom(frame.checked()), {}, () => {}));
       return "ok";
     } catch (error) {

@@ -1,7 +1,7 @@
 /** @module A server of its parts: store, tokens, leases, evaluations, routes. Nothing listens yet. */
 
 import type { Cas } from "../../cas/mod.ts";
-import { type Log, messageOf, systemClock, systemIds } from "../../home/mod.ts";
+import { type Log, systemClock, systemIds } from "../../home/mod.ts";
 import {
   Agents,
   AgentSecrets,
@@ -37,10 +37,6 @@ export interface Parts extends AsyncDisposable {
 export async function compose(settings: Settings, log: Log): Promise<Parts> {
   const { config, paths } = settings;
   const cas = await openTable(config.cas, paths);
-  // The store's service says of the empty blob that it is there, so nobody sends it: then it has to be.
-  cas.put(new Uint8Array()).catch((error) => {
-    log.event("store.empty_blob", { error: messageOf(error) });
-  });
   const db = await openSqlite(paths.db);
   const clock = systemClock;
   const ids = systemIds;
