@@ -9,6 +9,7 @@ import {
   SubletError,
 } from "../home/mod.ts";
 import type { Peer } from "./contract.ts";
+import { twoLengths } from "./framing.ts";
 import { onError } from "./http_error.ts";
 import type { Tls } from "./https_network.ts";
 import { InFlight } from "./in_flight.ts";
@@ -140,7 +141,7 @@ function handler(
     });
   return (request, peer) => {
     try {
-      const answer = fetch(request, peer);
+      const answer = twoLengths(request) ?? fetch(request, peer);
       if (answer instanceof Response) return answer;
       return inFlight.track(request, answer.catch((error) => fail(request, error)));
     } catch (error) {

@@ -194,3 +194,24 @@ Deno.test("a server ends with its signal", async () => {
   await server.shutdown(0);
   await assert.rejects(get(server.url), (error) => isError(error, "unreachable"));
 });
+
+Deno.test("a chunked request that declares a length as well is refused before it is read", async () => {
+  let asked = 0;
+  const fetch = () => {
+    asked++;
+    return hello();
+  };
+  await using server = await serveHttp({ fetch, listen: LOOPBACK });
+  const send = async (...headers: string[]) => {
+    const connection = await Deno.connect({ hostname: "127.0.0.1", port: server.addr!.port });
+    const head = ["POST / HTTP/1.1", "host: x", "connection: close", ...headers, "", ""].join(
+      "\r\n",
+    );
+    await connection.write(new TextEncoder().encode(`${head}2\r\n{}\r\n0\r\n\r\n`));
+    return await new Response(connection.readable).text();
+  };
+  assert.match(await send("transfer-encoding: chunked"), /^HTTP\/1\.1 200 /);
+  // Some versions of Deno refuse it themselves, without a body.
+  assert.match(await send("content-length: 2", "transfer-encoding: chunked"), /^HTTP\/1\.1 400 /);
+  assert.equal(asked, 1);
+});
