@@ -90,6 +90,9 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
       await evaluations.idle();
       await agents.idle();
       await db[Symbol.asyncDispose]();
+      if (Symbol.asyncDispose in cas) {
+        await (cas as unknown as AsyncDisposable)[Symbol.asyncDispose]();
+      }
     },
   };
 }
