@@ -15,6 +15,18 @@ class Reader {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
+  /** How many bytes were read. */
+  get at(): number {
+    return this.#at;
+  }
+
+  /** The number of items of a list, whose head is next. */
+  listHead(): number {
+    const head = this.#take(1)[0] ?? 0;
+    if (head >> 5 !== 4) throw malformed("a list was expected");
+    return Number(this.#argument(head & 31));
+  }
+
   get done(): boolean {
     return this.#at === this.bytes.length;
   }
@@ -133,4 +145,19 @@ export function decodeDrisl(bytes: Uint8Array): Drisl {
   const value = reader.read();
   if (!reader.done) throw malformed("more bytes follow it");
   return value;
+}
+
+/** The value that `bytes` start with, and how many bytes it takes. Throws `integrity` as {@linkcode decodeDrisl} does. */
+export function decodeFirst(bytes: Uint8Array): { readonly value: Drisl; readonly length: number } {
+  const reader = new Reader(bytes);
+  const value = reader.read();
+  return { value, length: reader.at };
+}
+
+/** The number of items of the list that `bytes` start with, and how many bytes its head takes. Throws `integrity`. */
+export function decodeListHead(
+  bytes: Uint8Array,
+): { readonly count: number; readonly length: number } {
+  const reader = new Reader(bytes);
+  return { count: reader.listHead(), length: reader.at };
 }

@@ -71,6 +71,10 @@ class Writer {
     else this.#head(1, -1n - whole);
   }
 
+  listHead(count: number): void {
+    this.#head(4, count);
+  }
+
   write(value: Drisl, depth = 0): void {
     if (depth > MAX_DEPTH) throw malformed("it is nested too deep");
     if (value === null) this.#raw(Uint8Array.of(0xf6));
@@ -118,5 +122,12 @@ function isAscii(text: string): boolean {
 export function encodeDrisl(value: Drisl): Uint8Array<ArrayBuffer> {
   const writer = new Writer();
   writer.write(value);
+  return writer.written;
+}
+
+/** What a list of `count` items starts with: the bytes of the items follow. */
+export function encodeListHead(count: number): Uint8Array<ArrayBuffer> {
+  const writer = new Writer();
+  writer.listHead(count);
   return writer.written;
 }

@@ -49,7 +49,8 @@ export function isLink(entry: Entry): entry is LinkEntry {
   return "link" in entry;
 }
 
-function wrong(reason: string): SubletError {
+/** The error for a manifest that is none. */
+export function wrongManifest(reason: string): SubletError {
   return new SubletError(
     "integrity",
     `the manifest is not valid: ${reason}. Store the tree again and use its new address`,
@@ -65,22 +66,23 @@ function isMap(value: Drisl | undefined): value is { [key: string]: Drisl } {
 
 function wholeNumber(value: Drisl | undefined, most: number, what: string): number {
   if (typeof value !== "number" || value < 0 || value > most) {
-    throw wrong(`${what} is no whole number from 0 to ${most}`);
+    throw wrongManifest(`${what} is no whole number from 0 to ${most}`);
   }
   return value;
 }
 
-function parseEntry(value: Drisl): Entry {
-  if (!isMap(value)) throw wrong("an entry is not a map");
+/** The entry that `value` is. Throws `integrity`, and `unsafe_path` for a bad path. */
+export function parseEntry(value: Drisl): Entry {
+  if (!isMap(value)) throw wrongManifest("an entry is not a map");
   const { path, mode, size, mtime_ns: mtime, blob, link } = value;
-  if (typeof path !== "string") throw wrong("an entry has no path");
+  if (typeof path !== "string") throw wrongManifest("an entry has no path");
   safeRelative(path, "a path of the manifest");
   const named = `entry ${JSON.stringify(path)}`;
   for (const key of Object.keys(value)) {
-    if (!KEYS.has(key)) throw wrong(`${named} has the unknown key ${JSON.stringify(key)}`);
+    if (!KEYS.has(key)) throw wrongManifest(`${named} has the unknown key ${JSON.stringify(key)}`);
   }
   if (mtime !== undefined && typeof mtime !== "number" && typeof mtime !== "bigint") {
-    throw wrong(`the mtime_ns of ${named} is no whole number`);
+    throw wrongManifest(`the mtime_ns of ${named} is no whole number`);
   }
   const common: Common = {
     path,
@@ -91,11 +93,11 @@ function parseEntry(value: Drisl): Entry {
   if (blob instanceof Link && link === undefined) return { ...common, blob: blob.cid };
   if (typeof link === "string" && blob === undefined) {
     if (link === "" || link.includes("\0") || link.length > 4096) {
-      throw wrong(`the target of ${named} is empty, too long, or holds a NUL`);
+      throw wrongManifest(`the target of ${named} is empty, too long, or holds a NUL`);
     }
     return { ...common, link };
   }
-  throw wrong(`${named} has neither a blob nor the target of a link, or both`);
+  throw wrongManifest(`${named} has neither a blob nor the target of a link, or both`);
 }
 
 /** Throws unless paths are in order, unique, and none is a directory of another. */
@@ -106,12 +108,14 @@ function checkOrder(entries: readonly Entry[]): void {
   for (const { path } of entries) {
     const bytes = text.encode(path);
     if (before !== null && compareBytes(before, bytes) >= 0) {
-      throw wrong(`its paths are not in order, or repeat, at ${JSON.stringify(path)}`);
+      throw wrongManifest(`its paths are not in order, or repeat, at ${JSON.stringify(path)}`);
     }
     before = bytes;
     for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) {
       if (taken.has(path.slice(0, at))) {
-        throw wrong(`${JSON.stringify(path)} is beneath another entry that is no directory`);
+        throw wrongManifest(
+          `${JSON.stringify(path)} is beneath another entry that is no directory`,
+        );
       }
     }
   }
@@ -121,14 +125,15 @@ function checkOrder(entries: readonly Entry[]): void {
 export function decodeManifest(bytes: Uint8Array): Manifest {
   const value = decodeDrisl(bytes);
   if (!isMap(value) || !Array.isArray(value.entries) || Object.keys(value).length !== 1) {
-    throw wrong("it is not a map with the one key 'entries', a list");
+    throw wrongManifest("it is not a map with the one key 'entries', a list");
   }
   const entries = value.entries.map(parseEntry);
   checkOrder(entries);
   return { entries };
 }
 
-function entryValue(entry: Entry): Drisl {
+/** An entry as a value. */
+export function entryValue(entry: Entry): Drisl {
   const { path, mode, size, mtimeNs } = entry;
   return {
     path,

@@ -71,6 +71,7 @@ export {
   type Placed,
   type PlacedFile,
 } from "./materialise.ts";
+export { putEntries, readEntries } from "./manifest_stream.ts";
 export { Manifests } from "./manifests.ts";
 export { type Shared, SharedInputs } from "./shared_inputs.ts";
 export { SeenFiles, type StoredTree, storeTree, type StoreTreeOptions } from "./store_tree.ts";
