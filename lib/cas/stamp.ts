@@ -8,6 +8,8 @@ export interface Stamp {
   readonly mode: number;
   /** Milliseconds since 1970 UTC. */
   readonly mtime: number;
+  /** When its status changed, to the second, in milliseconds since 1970 UTC: new links and modes count, too. */
+  readonly changed: number;
 }
 
 /** The stamp of a file's status. */
@@ -17,6 +19,7 @@ export function stampOf(info: Deno.FileInfo): Stamp {
     size: info.size,
     mode: (info.mode ?? 0) & 0o7777,
     mtime: info.mtime?.getTime() ?? 0,
+    changed: info.ctime?.getTime() ?? 0,
   };
 }
 
@@ -42,7 +45,7 @@ export function readStampSync(path: string): Stamp | null {
   }
 }
 
-/** Whether two stamps are of one unchanged file. */
+/** Whether two stamps are of one file with unchanged content. */
 export function sameStamp(a: Stamp, b: Stamp): boolean {
   return a.inode === b.inode && a.size === b.size && a.mode === b.mode && a.mtime === b.mtime;
 }

@@ -5,36 +5,26 @@ import { isError, messageOf, SubletError, unsafeReason } from "../home/mod.ts";
 import type { Cas, Cid } from "./contract.ts";
 import { each } from "./each.ts";
 import { fileError } from "./files.ts";
-import { type Entry, putManifest } from "./manifest.ts";
-import { readStamp, sameStamp, type Stamp, stampOf } from "./stamp.ts";
+import { compareBytes } from "./drisl.ts";
+import type { Entry } from "./manifest.ts";
+import { putEntries } from "./manifest_stream.ts";
+import type { Seen, SeenFile } from "./seen.ts";
+import { readStamp, sameStamp, stampOf } from "./stamp.ts";
 
 const WIDTH = 8;
-/** A file that changed this recently may change again without its time showing it. */
-const RACY_MS = 2_000;
-
-/** Files that need not be read again, because they are as they were. Lives as long as its process. */
-export class SeenFiles {
-  readonly #seen = new Map<string, { stamp: Stamp; blob: Cid }>();
-
-  /** The blob of the file at `path` when it is as it was and the store still has it. */
-  async blob(cas: Cas, path: string, stamp: Stamp): Promise<Cid | null> {
-    const seen = this.#seen.get(path);
-    if (seen === undefined || !sameStamp(seen.stamp, stamp)) return null;
-    return await cas.has(seen.blob) ? seen.blob : null;
-  }
-
-  /** Remember the file, unless it changed just now. */
-  add(path: string, stamp: Stamp, blob: Cid): void {
-    if (Date.now() - stamp.mtime > RACY_MS) this.#seen.set(path, { stamp, blob });
-  }
-}
+/** Files that are looked up at once. */
+const BATCH = 256;
 
 /** How a tree is stored. */
 export interface StoreTreeOptions {
   /** Whether times are kept. Default false, so that equal trees have equal addresses. */
   readonly times?: boolean;
-  readonly seen?: SeenFiles;
+  readonly seen?: Seen;
   readonly signal?: AbortSignal;
+  /** Where what is too large for memory waits. Default: the system's directory for temporary files. */
+  readonly tmp?: string;
+  /** Told, as it goes, of the files so far and their bytes, and of how many of them were not read again. */
+  readonly progress?: (files: number, bytes: number, known: number) => void;
 }
 
 /** A tree that is stored. */
@@ -45,32 +35,69 @@ export interface StoredTree {
   readonly bytes: number;
 }
 
-interface Found {
-  readonly path: string;
+interface Found extends SeenFile {
+  /** Relative to the root. */
+  readonly relative: string;
   readonly info: Deno.FileInfo;
 }
 
 /**
- * Store the files and symbolic links beneath the directory `root`, and their manifest. Empty directories are left out.
- * Throws `unsafe_path` for a name that no manifest may hold, `invalid_request` for a root that is no directory and for
- * sockets, pipes and devices, `conflict` when a file changes while it is read.
+ * Store the files and symbolic links beneath the directory `root`, and their manifest, in memory that does not grow with
+ * their number. Empty directories are left out. Throws `unsafe_path` for a name that no manifest may hold,
+ * `invalid_request` for a root that is no directory and for sockets, pipes and devices, `conflict` when a file changes
+ * while it is read.
  */
 export async function storeTree(
   cas: Cas,
   root: string,
   options: StoreTreeOptions = {},
 ): Promise<StoredTree> {
-  const found: Found[] = [];
-  await walk(await directoryAt(root), "", found);
-  const entries: Entry[] = [];
+  const at = await directoryAt(root);
+  let files = 0;
   let bytes = 0;
-  await each(found, WIDTH, async ({ path, info }) => {
-    options.signal?.throwIfAborted();
-    const entry = await store(cas, join(root, path), path, info, options);
-    bytes += entry.size;
-    entries.push(entry);
-  });
-  return { manifest: await putManifest(cas, entries), files: entries.length, bytes };
+  let known = 0;
+  const entries = async function* () {
+    for await (const batch of batches(walk(at, ""), BATCH)) {
+      const blobs = await knownBlobs(cas, batch, options.seen);
+      const stored: Entry[] = new Array(batch.length);
+      await each(batch.entries(), WIDTH, async ([index, found]) => {
+        options.signal?.throwIfAborted();
+        const blob = blobs[index] ?? null;
+        const entry = await store(cas, found, blob, options);
+        stored[index] = entry;
+        files++;
+        bytes += entry.size;
+        if (blob !== null) known++;
+        options.progress?.(files, bytes, known);
+      });
+      yield* stored;
+    }
+  };
+  const manifest = await putEntries(cas, entries(), options.tmp);
+  return { manifest, files, bytes };
+}
+
+/** The blobs of those files that are as they were seen, and that the store still has; null for the others. */
+async function knownBlobs(
+  cas: Cas,
+  files: readonly Found[],
+  seen: Seen | undefined,
+): Promise<(Cid | null)[]> {
+  if (seen === undefined) return files.map(() => null);
+  const blobs = await seen.find(files);
+  const lacking = new Set(await cas.missing(blobs.filter((blob) => blob !== null)));
+  return blobs.map((blob) => blob === null || lacking.has(blob) ? null : blob);
+}
+
+async function* batches<T>(items: AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
+  let batch: T[] = [];
+  for await (const item of items) {
+    batch.push(item);
+    if (batch.length < size) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
 }
 
 async function directoryAt(root: string): Promise<string> {
@@ -84,32 +111,44 @@ async function directoryAt(root: string): Promise<string> {
   throw new SubletError("invalid_request", `${root} is no directory. Name the directory it is in`);
 }
 
-async function walk(directory: string, prefix: string, found: Found[]): Promise<void> {
-  for await (const { name } of Deno.readDir(directory)) {
-    const path = prefix === "" ? name : `${prefix}/${name}`;
-    const reason = unsafeReason(path);
+/** What is beneath `directory`, in the order of a manifest's paths. */
+async function* walk(directory: string, prefix: string): AsyncGenerator<Found> {
+  const text = new TextEncoder();
+  const there: { key: Uint8Array; relative: string; path: string; directory: boolean }[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(directory)) {
+    const relative = prefix === "" ? name : `${prefix}/${name}`;
+    const reason = unsafeReason(relative);
     if (reason !== null) {
       throw new SubletError(
         "unsafe_path",
         `${
-          JSON.stringify(path)
+          JSON.stringify(relative)
         } cannot be stored: ${reason}. Rename it, or move it out of the directory`,
       );
     }
-    const info = await Deno.lstat(join(directory, name));
-    if (info.isDirectory) await walk(join(directory, name), path, found);
-    else found.push({ path, info });
+    // What is in a directory sorts as its name with what follows.
+    const key = text.encode(isDirectory ? `${name}/` : name);
+    there.push({ key, relative, path: join(directory, name), directory: isDirectory });
+  }
+  there.sort((a, b) => compareBytes(a.key, b.key));
+  for (const { relative, path, directory } of there) {
+    if (directory) {
+      yield* walk(path, relative);
+      continue;
+    }
+    const at = Date.now();
+    const info = await Deno.lstat(path);
+    yield { path, relative, info, stamp: stampOf(info), at };
   }
 }
 
 async function store(
   cas: Cas,
-  path: string,
-  relative: string,
-  info: Deno.FileInfo,
+  found: Found,
+  known: Cid | null,
   options: StoreTreeOptions,
 ): Promise<Entry> {
-  const stamp = stampOf(info);
+  const { path, relative, info, stamp } = found;
   const common = {
     path: relative,
     mode: stamp.mode,
@@ -122,7 +161,6 @@ async function store(
       `${path} is a socket, a pipe or a device: move it out of the directory`,
     );
   }
-  const known = await options.seen?.blob(cas, path, stamp) ?? null;
   if (known !== null) return { ...common, size: stamp.size, blob: known };
   try {
     const blob = await cas.putFile(path);
@@ -130,7 +168,7 @@ async function store(
     if (after === null || !sameStamp(stamp, after)) {
       throw new SubletError("conflict", `${path} changed while it was read. Try again`);
     }
-    options.seen?.add(path, stamp, blob);
+    await options.seen?.add(found, blob);
     return { ...common, size: stamp.size, blob };
   } catch (error) {
     if (!isError(error)) throw error;

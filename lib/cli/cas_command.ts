@@ -35,16 +35,17 @@ function addServe(cas: Command): void {
 
 function addPut(cas: Command): void {
   cas.command("put")
-    .description("Store files, and print the CID of each.")
-    .argument("<file...>", "files; - is standard input")
+    .description("Store files, and print the CID of each; of a directory, that of its manifest.")
+    .argument("<file...>", "files and directories; - is standard input")
     .action(async (files) => {
       const output = new Output();
       await using home = await openStore();
       for (const file of files) {
-        const cid = file === "-"
-          ? await home.cas.putStream(Deno.stdin.readable)
-          : await home.cas.putFile(file);
-        output.line(cid);
+        if (file === "-") output.line(await home.cas.putStream(Deno.stdin.readable));
+        else if (await isDirectory(file)) {
+          const { putTree } = await import("./cas_tree.ts");
+          output.line(await putTree(home, file, output));
+        } else output.line(await home.cas.putFile(file));
       }
     });
 }
@@ -54,10 +55,19 @@ function addGet(cas: Command): void {
     .description("Write a blob to a file, or to standard output.")
     .argument("<cid>", "the blob's address")
     .argument("[file]", "where to write it")
-    .action(async (text, file) => {
+    .option(
+      "--tree",
+      "the blob is a manifest: write its files into the new or empty directory <file>",
+    )
+    .action(async (text, file, options) => {
       const { parseCid } = await import("../cas/mod.ts");
       const cid = parseCid(text);
       await using home = await openStore();
+      if (options.tree) {
+        if (file === undefined) throw new SubletError("usage", "--tree: name the directory, too");
+        const { getTree } = await import("./cas_tree.ts");
+        return await getTree(home, cid, file, new Output());
+      }
       // A device or a pipe is written to: a file takes the place of a file alone.
       const device = file === undefined ? null : await deviceAt(file);
       if (file !== undefined && device === null) {
@@ -70,6 +80,10 @@ function addGet(cas: Command): void {
       const output = new Output();
       for await (const chunk of blob.stream) output.bytes(chunk);
     });
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return await Deno.stat(path).then((info) => info.isDirectory, () => false);
 }
 
 /** Where to write to `file` when it is there and neither a file nor a directory; else null. */

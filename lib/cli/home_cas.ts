@@ -1,5 +1,6 @@
 /** @module The store that this home's `[plugins.cas]` names. */
 
+import { join } from "node:path";
 import { type Cas, openCas, whereIs } from "../cas/mod.ts";
 import { type Config, loadConfig } from "../home/config/mod.ts";
 import { homeDir, type HomePaths, homePaths, makeHome } from "../home/mod.ts";
@@ -13,6 +14,10 @@ export interface HomeCas extends AsyncDisposable {
   readonly where: string;
   /** The home's database file, which may not be there. */
   readonly database: string;
+  /** The index of files that were stored before, which may not be there. */
+  readonly seen: string;
+  /** A directory for temporary files. */
+  readonly tmp: string;
 }
 
 /** Open the store that a home's `[plugins.cas]` names. An `http` store is dialed with this machine's credential. */
@@ -42,6 +47,8 @@ export async function openHomeCas(
     provider: table.provider,
     where,
     database: paths.db,
+    seen: join(paths.root, "seen.sqlite"),
+    tmp: paths.tmp,
     async [Symbol.asyncDispose]() {
       if (Symbol.asyncDispose in cas) {
         await (cas as unknown as AsyncDisposable)[Symbol.asyncDispose]();

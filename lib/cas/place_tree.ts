@@ -1,0 +1,113 @@
+/** @module A tree from a store, as files of its own in a new directory. */
+
+import { dirname, join } from "node:path";
+import { mkdirBeneath, SubletError } from "../home/mod.ts";
+import type { Cas, Cid } from "./contract.ts";
+import { each } from "./each.ts";
+import { fileError } from "./files.ts";
+import { type Entry, type FileEntry, isLink } from "./manifest.ts";
+import { readEntries } from "./manifest_stream.ts";
+
+const WIDTH = 16;
+/** Entries that are read before their files are written. */
+const BATCH = 256;
+
+/** How a tree is placed. */
+export interface PlaceTreeOptions {
+  readonly signal?: AbortSignal;
+  /** Told, as it goes, of the files so far and their bytes. */
+  readonly progress?: (files: number, bytes: number) => void;
+}
+
+/**
+ * Write the files of the manifest at `cid` into the directory `root`, which is made, or is there and empty. Symbolic
+ * links come last, so that nothing is written through one. Throws as `readManifest` does, `conflict` for a directory
+ * that has something in it, `not_found` when the store lacks a file.
+ */
+export async function placeTree(
+  cas: Cas,
+  cid: Cid,
+  root: string,
+  options: PlaceTreeOptions = {},
+): Promise<{ readonly files: number; readonly bytes: number }> {
+  // A manifest that is damaged is found to be so before anything is made.
+  for await (const _ of readEntries(cas, cid));
+  await makeEmpty(root);
+  const made = new Set<string>(["."]);
+  let files = 0;
+  let bytes = 0;
+  const batch: FileEntry[] = [];
+  const write = async () => {
+    await each(batch.splice(0), WIDTH, async (entry) => {
+      options.signal?.throwIfAborted();
+      makeParents(root, entry, made);
+      await writeFile(cas, entry, join(root, entry.path));
+      files++;
+      bytes += entry.size;
+      options.progress?.(files, bytes);
+    });
+    // Entries are in order, so those to come are seldom in these directories.
+    if (made.size > 10_000) made.clear();
+  };
+  for await (const entry of readEntries(cas, cid)) {
+    if (isLink(entry)) continue;
+    batch.push(entry);
+    if (batch.length === BATCH) await write();
+  }
+  await write();
+  made.clear();
+  for await (const entry of readEntries(cas, cid)) {
+    if (!isLink(entry)) continue;
+    makeParents(root, entry, made);
+    await Deno.symlink(entry.link, join(root, entry.path)).catch((error) => {
+      throw fileError(error, `cannot make ${join(root, entry.path)}`, "unavailable");
+    });
+    files++;
+  }
+  return { files, bytes };
+}
+
+async function makeEmpty(root: string): Promise<void> {
+  try {
+    await Deno.mkdir(root, { recursive: true });
+    for await (const { name } of Deno.readDir(root)) {
+      throw new SubletError(
+        "conflict",
+        `${root} has ${JSON.stringify(name)} in it: name a new directory, or an empty one`,
+      );
+    }
+  } catch (error) {
+    throw fileError(error, `cannot make ${root}`, "unavailable");
+  }
+}
+
+function makeParents(root: string, { path }: Entry, made: Set<string>): void {
+  const directory = dirname(path);
+  if (made.has(directory)) return;
+  if (directory !== ".") mkdirBeneath(root, directory, { what: "manifest", mode: 0o755 });
+  made.add(directory);
+}
+
+async function writeFile(cas: Cas, entry: FileEntry, path: string): Promise<void> {
+  const length = await cas.getFile(entry.blob, path);
+  const named = `${JSON.stringify(entry.path)} (${entry.blob})`;
+  if (length === null) {
+    throw new SubletError("not_found", `the store lacks the file ${named}. Store its tree again`);
+  }
+  if (length !== entry.size) {
+    throw new SubletError(
+      "integrity",
+      `the file ${named} has ${length} bytes, and its manifest says ${entry.size}. Store its tree again`,
+    );
+  }
+  try {
+    if (entry.mtimeNs !== undefined) {
+      const time = new Date(Number(entry.mtimeNs / 1_000_000n));
+      await Deno.utime(path, time, time);
+    }
+    // What runs as somebody else is not brought back.
+    await Deno.chmod(path, entry.mode & 0o777);
+  } catch (error) {
+    throw fileError(error, `cannot make ${path}`, "unavailable");
+  }
+}
