@@ -295,13 +295,13 @@ export class LeaseWorker {
     if (core.refusal !== null) return { how: "refused", error: core.refusal };
     const idle = this.#outbox.empty && !this.#acquirer.busy;
     if (core.mode === "stopping") return this.#leave("stopped", idle);
+    // An orphan drains as well: it ends as what it is.
+    if (this.#leaving !== null) return this.#leave(this.#leaving, idle);
     if (core.mode === "draining" && idle && core.held.size === 0) {
       return { how: this.#taken && core.options.once === true ? "once" : "drained" };
     }
     const left = this.#orphanMs();
-    return left !== null && left <= 0 || this.#leaving !== null
-      ? this.#leave(this.#leaving ?? "orphaned", idle)
-      : null;
+    return left !== null && left <= 0 ? this.#leave("orphaned", idle) : null;
   }
 
   /** Try to report once more, for a few seconds, then end. */
@@ -324,7 +324,9 @@ export class LeaseWorker {
     const core = this.#core;
     const limit = core.options.orphanExitSeconds ?? null;
     if (limit === null || core.running > 0) return null;
+    // Of a server that is well an idle worker may hear nothing from one heartbeat to the next.
+    const seconds = Math.max(limit, core.registration === null ? 0 : 2 * core.timing.renew);
     // By the monotonic clock: a machine that was suspended hears its server first.
-    return limit * 1000 - (core.clock.monotonic() - core.heard.monotonic);
+    return seconds * 1000 - (core.clock.monotonic() - core.heard.monotonic);
   }
 }

@@ -256,6 +256,16 @@ Deno.test("a worker whose server answers is no orphan, and one that never heard 
   assert.deepEqual(orphan.end, { how: "orphaned" });
 });
 
+Deno.test("between two heartbeats a worker is no orphan, however short its limit", async () => {
+  const bench = new Bench();
+  const started = await bench.start({ orphanExitSeconds: 1 });
+  await bench.clock.advance(600_000);
+  assert.equal(started.end, null);
+  bench.server.down = true;
+  await bench.clock.advance(600_000);
+  assert.deepEqual(started.end, { how: "orphaned" });
+});
+
 for (
   const code of [
     "dismissed",
