@@ -1,6 +1,7 @@
 /** @module The command table, its documentation and its exit codes agree. */
 
 import assert from "node:assert/strict";
+import { type Command, Help } from "commander";
 import { main, program } from "../../lib/cli/program.ts";
 import * as version from "../../lib/cli/version.ts";
 import { PROTOCOL } from "../../lib/lease/mod.ts";
@@ -18,9 +19,15 @@ interface Node {
   }[];
 }
 
-/** Every command that can be run, as `job list`. */
+/** The commands below `node` that help lists. */
+function shown(node: Node): readonly Node[] {
+  const visible: readonly unknown[] = new Help().visibleCommands(node as unknown as Command);
+  return node.commands.filter((command) => visible.includes(command));
+}
+
+/** Every command for people that can be run, as `job list`. */
 function leaves(node: Node, prefix = ""): { name: string; node: Node }[] {
-  return node.commands.flatMap((command) => {
+  return shown(node).flatMap((command) => {
     const name = `${prefix}${command.name()}`;
     const below = leaves(command, `${name} `);
     return below.length === 0
