@@ -140,7 +140,8 @@ export class DiskKeeper {
   async #now(): Promise<number> {
     const path = `${this.#root}/tmp/clock-${crypto.randomUUID()}`;
     try {
-      await Deno.writeFile(path, new Uint8Array(1), { createNew: true });
+      // Without a byte in it: a disk that is full has no room for one.
+      await Deno.writeFile(path, new Uint8Array(0), { createNew: true });
       const { mtime } = await Deno.stat(path);
       return mtime?.getTime() ?? Date.now();
     } catch (error) {

@@ -110,7 +110,7 @@ async function collect(flags: GcFlags, output: Output): Promise<void> {
   const paths = await homeHere();
   await using home = await openStore();
   const store = await collectableIn(home);
-  await using needs = await openHomeNeeds(paths);
+  await using needs = await openHomeNeeds(paths, home.retention);
   if (!flags.dryRun && !flags.alone) refuseShared(home, paths, needs.works);
   using _home = flags.dryRun ? null : await quiet(store, paths, flags.grace);
   let told = 0;

@@ -2,6 +2,7 @@
 
 import type { Cid, Finder } from "../cas/mod.ts";
 import type { HomePaths } from "../home/mod.ts";
+import { expiring, type RetentionDays } from "../job/mod.ts";
 import { openSqlite } from "../store/mod.ts";
 import { namingRows } from "./cas_named.ts";
 import { Pins } from "./cas_pins.ts";
@@ -13,8 +14,8 @@ export interface HomeNeeds extends AsyncDisposable {
   readonly works: boolean;
 }
 
-/** Look into the database and the pins of the home at `paths`. Both may be missing. */
-export async function openHomeNeeds(paths: HomePaths): Promise<HomeNeeds> {
+/** Look into the database and the pins of the home at `paths`. Both may be missing. `days`: how long what is kept. */
+export async function openHomeNeeds(paths: HomePaths, days: RetentionDays): Promise<HomeNeeds> {
   const pins = new Pins(paths.root);
   const there = await Deno.stat(paths.db).then((info) => info.isFile, (error) => {
     if (error instanceof Deno.errors.NotFound) return false;
@@ -25,7 +26,11 @@ export async function openHomeNeeds(paths: HomePaths): Promise<HomeNeeds> {
     const found = new Set<Cid>();
     // In one transaction: what moves from one row to another meanwhile is in either.
     await db?.read(async (tx) => {
-      for await (const { cids } of namingRows(tx)) for (const cid of cids) found.add(cid);
+      for await (const { cids } of namingRows(tx, expiring(days, Date.now()))) {
+        for (const cid of cids) {
+          found.add(cid);
+        }
+      }
     });
     return found;
   };

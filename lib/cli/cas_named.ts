@@ -16,11 +16,29 @@ export interface NamingRow {
   readonly cids: ReadonlySet<Cid>;
 }
 
-/** Every row that names a blob, as of the transaction. */
-export async function* namingRows(tx: Tx): AsyncGenerator<NamingRow, void, undefined> {
+/** A column that names no blob any more in rows whose column `ended` is before `after`. */
+export interface ExpiringColumn {
+  readonly table: string;
+  readonly column: string;
+  readonly ended: string;
+  readonly after: number;
+}
+
+/** Every row that names a blob, as of the transaction. What has expired counts as empty. */
+export async function* namingRows(
+  tx: Tx,
+  expiring: readonly ExpiringColumn[] = [],
+): AsyncGenerator<NamingRow, void, undefined> {
   for (const table of await tables(tx)) {
-    for await (const row of rows(tx, table)) {
-      const cids = cidsIn(row);
+    const rules = expiring.filter((rule) =>
+      rule.table === table.name && table.all.includes(rule.ended)
+    );
+    for await (const row of rows(tx, table, rules.map(({ ended }) => ended))) {
+      const over = rules.filter(({ ended, after }) => {
+        const at = row[ended];
+        return typeof at === "number" && at < after;
+      });
+      const cids = cidsIn(row, over.map(({ column }) => column));
       if (cids.size > 0) yield { what: label(table, row), row, cids };
     }
   }
@@ -28,6 +46,7 @@ export async function* namingRows(tx: Tx): AsyncGenerator<NamingRow, void, undef
 
 interface Table {
   readonly name: string;
+  readonly all: readonly string[];
   readonly keys: readonly string[];
   readonly texts: readonly string[];
 }
@@ -49,14 +68,21 @@ async function tables(tx: Tx): Promise<Table[]> {
     const texts = columns.filter(({ type }) => type === "TEXT").map((column) => column.name);
     const keys = columns.filter(({ pk }) => pk > 0).map((column) => column.name);
     // A table without a key has its row's number, which SQLite gives every table that is not made WITHOUT ROWID.
-    if (texts.length > 0) found.push({ name, keys: keys.length > 0 ? keys : ["rowid"], texts });
+    const all = columns.map((column) => column.name);
+    if (texts.length > 0) {
+      found.push({ name, all, keys: keys.length > 0 ? keys : ["rowid"], texts });
+    }
   }
   return found;
 }
 
 /** The rows of `table` that may name a blob. */
-async function* rows(tx: Tx, { name, keys, texts }: Table): AsyncGenerator<Row> {
-  const columns = [...new Set([...keys, ...texts])].map(quoted).join(", ");
+async function* rows(
+  tx: Tx,
+  { name, keys, texts }: Table,
+  more: readonly string[],
+): AsyncGenerator<Row> {
+  const columns = [...new Set([...keys, ...texts, ...more])].map(quoted).join(", ");
   const named = texts.map((text) => `${quoted(text)} LIKE '%r4i%'`).join(" OR ");
   const order = keys.map(quoted).join(", ");
   const places = keys.map(() => "?").join(", ");
@@ -79,11 +105,11 @@ function label({ name, keys }: Table, row: Row): string {
   return `${singular} ${keys.map((column) => String(row[column])).join("/")}`;
 }
 
-/** The addresses in the texts of a row. */
-function cidsIn(row: Row): Set<Cid> {
+/** The addresses in the texts of a row, but for those columns that are `over`. */
+function cidsIn(row: Row, over: readonly string[]): Set<Cid> {
   const found = new Set<Cid>();
-  for (const value of Object.values(row)) {
-    if (typeof value !== "string") continue;
+  for (const [column, value] of Object.entries(row)) {
+    if (typeof value !== "string" || over.includes(column)) continue;
     for (const [text] of value.matchAll(CIDS)) if (isCid(text)) found.add(text);
   }
   return found;

@@ -97,6 +97,6 @@ async function garbageIn(home: HomeCas, graceMs: number): Promise<GarbageReport 
   const { openHomeNeeds } = await import("./cas_live.ts");
   const { homeDir, homePaths } = await import("../home/mod.ts");
   if (!isCollectable(home.cas)) return null;
-  await using needs = await openHomeNeeds(homePaths(homeDir()));
+  await using needs = await openHomeNeeds(homePaths(homeDir()), home.retention);
   return await collectGarbage(home.cas, { find: needs.find, graceMs, dryRun: true });
 }

@@ -18,6 +18,8 @@ export interface HomeCas extends AsyncDisposable {
   readonly seen: string;
   /** A directory for temporary files. */
   readonly tmp: string;
+  /** How long what ended work left is kept. */
+  readonly retention: { readonly sessions: number | null; readonly files: number | null };
 }
 
 /** Open the store that a home's `[plugins.cas]` names. An `http` store is dialed with this machine's credential. */
@@ -39,7 +41,7 @@ export async function openHomeCas(
 ): Promise<HomeCas> {
   const paths = homePaths(homeDir(env));
   await makeHome(paths.root);
-  const { cas: table } = await loadConfig(paths.root, env);
+  const { cas: table, storage } = await loadConfig(paths.root, env);
   const cas = await openTable(table, paths, env);
   const where = whereIs(table, paths.root);
   return {
@@ -49,6 +51,7 @@ export async function openHomeCas(
     database: paths.db,
     seen: join(paths.root, "seen.sqlite"),
     tmp: paths.tmp,
+    retention: { sessions: storage.sessionsDays, files: storage.filesDays },
     async [Symbol.asyncDispose]() {
       if (Symbol.asyncDispose in cas) {
         await (cas as unknown as AsyncDisposable)[Symbol.asyncDispose]();

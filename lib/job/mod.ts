@@ -66,5 +66,6 @@ export { EvaluationRunner, type EvaluationRunnerOptions } from "./evaluation_run
 export { AgentRunner, type AgentRunnerOptions } from "./agent_runner.ts";
 export type { VcsByName } from "./run_clones.ts";
 export { Inputs } from "./run_inputs.ts";
+export { expiring, type RetainedColumn, type RetentionDays } from "./retention.ts";
 export { LOG_LIMITS, type LogLimits } from "./run_logs.ts";
 export { MAKE_LINKS } from "./run_inputs.ts";

@@ -97,6 +97,46 @@ Deno.test("sublet cas gc keeps what the home names, what that names, and pins; t
   assert.equal(await cas.get(pinned), null);
 });
 
+Deno.test("what ended work left is kept as long as the configuration says", async () => {
+  await using home = await TempDir.make();
+  await using cas = await openDisk({ path: home.join("store") });
+  const names: Record<string, Cid> = {};
+  for (const name of ["transfer", "session", "file", "job"]) {
+    names[name] = await cas.put(text(`the ${name}`));
+  }
+  await nameBlobs(home.join("sublet.db"), names);
+  const end = (at: number | null) => {
+    const db = new DatabaseSync(home.join("sublet.db"));
+    db.prepare("UPDATE agents SET state = ?, ended_at = ?")
+      .run(at === null ? "running" : "finished", at);
+    db.close();
+  };
+  const removed = async (config: string, endedAt: number | null) => {
+    await Deno.writeTextFile(home.join("config.toml"), config);
+    end(endedAt);
+    const { code, stdout, stderr } = await sublet(
+      home.path,
+      "cas",
+      "gc",
+      "--grace",
+      "1s",
+      "--json",
+    );
+    assert.equal(code, 0, stderr);
+    return JSON.parse(stdout).removed;
+  };
+  await new Promise((resolve) => setTimeout(resolve, 3_500));
+  const day = 86_400_000;
+  const short = "[storage]\nsessions_days = 2\n";
+  assert.equal(await removed("", Date.now() - 1000 * day), 0);
+  assert.equal(await removed(short, null), 0);
+  assert.equal(await removed(short, Date.now() - day), 0);
+  assert.equal(await removed(short, Date.now() - 3 * day), 1);
+  assert.equal(await cas.get(names["session"] as Cid), null);
+  assert.equal(await removed("[storage]\nfiles_days = 2\n", Date.now() - 3 * day), 1);
+  assert.equal(await cas.get(names["file"] as Cid), null);
+});
+
 Deno.test("sublet cas gc does not touch a store of which the home knows nothing, unless it is told to", async () => {
   await using home = await TempDir.make();
   await using cas = await openDisk({ path: home.join("store") });

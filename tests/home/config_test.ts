@@ -64,7 +64,7 @@ Deno.test("a home without a config has the defaults", async () => {
       uploadHours: 24,
       stallSeconds: 30,
     },
-    storage: { minFreeGb: 20 },
+    storage: { minFreeGb: 20, sessionsDays: null, filesDays: null },
     harness: {},
     mcp: {},
   });

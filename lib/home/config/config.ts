@@ -72,6 +72,9 @@ export interface Config {
   readonly storage: {
     /** 2^30 bytes that are kept free on the home's disk. */
     readonly minFreeGb: number;
+    /** Days after an agent's end that its session's file, and that files of agents and evaluations are kept. Null: for ever. */
+    readonly sessionsDays: number | null;
+    readonly filesDays: number | null;
   };
   /** `[harness.NAME]` and `[mcp.NAME]`, for agents, as they stand in the file. */
   readonly harness: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -220,7 +223,11 @@ function shape(file: ConfigFile, root: string): Config {
     cas,
     secrets,
     limits: limitsOf(file.limits),
-    storage: { minFreeGb: file.storage.min_free_gb },
+    storage: {
+      minFreeGb: file.storage.min_free_gb,
+      sessionsDays: file.storage.sessions_days === 0 ? null : file.storage.sessions_days,
+      filesDays: file.storage.files_days === 0 ? null : file.storage.files_days,
+    },
     harness: file.harness,
     mcp: file.mcp,
   };

@@ -113,6 +113,8 @@ export const configFile = z.strictObject({
   limits: limits.prefault({}),
   storage: z.strictObject({
     min_free_gb: notNegative.default(20),
+    sessions_days: notNegative.default(0),
+    files_days: notNegative.default(0),
   }, { error: "must be a table" }).prefault({}),
   harness: tables,
   mcp: tables,
