@@ -13,6 +13,8 @@ import { Backoff, type Mark, markNow, since, within } from "./worker_time.ts";
 
 const REGISTER_SECONDS = 30;
 const PROBE_MS = 60_000;
+/** After so long somebody who waits for the worker to connect is told what it waits for. */
+const PROBE_SLOW_MS = 5_000;
 /** How often a worker whose name is taken asks again. */
 const NAME_SECONDS = 5;
 /** By how much the seconds that are left may be off: they are told as whole ones. */
@@ -160,6 +162,11 @@ export class Registrar {
     const text = `a worker's probe of its store: ${core.options.incarnation.id}\n`;
     const bytes = new TextEncoder().encode(text);
     const put = () => core.options.cas.put(bytes);
+    const answered = core.clock.after(PROBE_SLOW_MS, () =>
+      core.log.event("worker.store_slow", {
+        seconds: PROBE_SLOW_MS / 1000,
+        error: "the store of [plugins.cas] does not answer yet: check its url, and that it runs",
+      }));
     try {
       const cid = await within(core.clock, PROBE_MS, core.over.signal, "the store's probe", put);
       this.#casRefusal = null;
@@ -172,6 +179,8 @@ export class Registrar {
       throw new SubletError("unavailable", `the CAS takes no probe: ${messageOf(cause)}`, {
         cause,
       });
+    } finally {
+      answered();
     }
   }
 

@@ -45,6 +45,24 @@ Deno.test("a CAS that is away delays the registration", async () => {
   await started.close(bench);
 });
 
+Deno.test("whoever waits for a worker whose CAS does not answer is told so before it is given up", async () => {
+  const bench = new Bench();
+  const put = bench.cas.put.bind(bench.cas);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  bench.cas.put = (bytes) => promise.then(() => put(bytes));
+  const started = await bench.start();
+  await bench.clock.advance(4_900);
+  assert.equal(bench.logged("worker.store_slow").length, 0);
+  await bench.clock.advance(200);
+  assert.equal(bench.logged("worker.store_slow").length, 1);
+  resolve();
+  await settle();
+  await bench.clock.advance(60_000);
+  assert.equal(bench.server.of("register").length, 1);
+  assert.equal(bench.logged("worker.store_slow").length, 1);
+  await started.close(bench);
+});
+
 Deno.test("a CAS that refuses the credential leaves it to the server to say what that means", async () => {
   const bench = new Bench();
   bench.cas.put = () => Promise.reject(refusal("unauthenticated"));
