@@ -28,7 +28,7 @@ function linesOf(value: string): string[] {
     : [lines.join("\r\n"), ...lines.filter((line) => line.length >= MIN_LINE)];
 }
 
-/** As it is, URL-encoded, JSON-escaped (also twice, as JSON within JSON), HTML-escaped, and in hex. */
+/** As it is, URL-encoded, JSON-escaped (also twice, as JSON within JSON), HTML-escaped, quoted, and in hex. */
 function textForms(value: string): string[] {
   const urls = urlForms(value);
   const bytes = Buffer.from(value);
@@ -42,6 +42,8 @@ function textForms(value: string): string[] {
     ...json.flatMap(jsonForms),
     ...[html, html.replaceAll('"', "&quot;").replaceAll("'", "&#39;")],
     ...[html.replaceAll('"', "&#34;").replaceAll("'", "&#x27;")],
+    html.replaceAll('"', "&quot;").replaceAll("'", "&apos;"),
+    ...quotedForms(value),
     ...hex,
     ...hex.map((text) => text.toUpperCase()),
   ];
@@ -84,6 +86,22 @@ function jsonForms(value: string): string[] {
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
   return [...ascii, html, ...ascii.map((text) => text.replaceAll("/", "\\/"))];
+}
+
+/** Within the quotes of shells (traces of `sh -x`, `export -p`, `printf %q`) and of Python's repr. */
+function quotedForms(value: string): string[] {
+  const escape = (which: RegExp) => value.replace(which, "\\$&");
+  const repr = [/\\/g, /[\\']/g].map(escape);
+  return [
+    ...repr,
+    ...repr.map((text) =>
+      text.replaceAll("\n", "\\n").replaceAll("\r", "\\r").replaceAll("\t", "\\t")
+    ),
+    value.replaceAll("'", "'\\''"),
+    value.replaceAll("'", "'\"'\"'"),
+    escape(/[\\"$`]/g),
+    escape(/[ \t'"\\|&;()<>!{}*[\]?^$`,]/g),
+  ];
 }
 
 /** Base64 of it wherever it stands in what is encoded: the characters that no neighbour has a part in. */

@@ -58,6 +58,14 @@ const FORMS: Record<string, (value: string) => string> = {
   "in a form": (value) => new URLSearchParams({ value }).toString().slice("value=".length),
   "JSON-escaped": (value) => JSON.stringify(value).slice(1, -1),
   "JSON within JSON": (value) => JSON.stringify(JSON.stringify(value).slice(1, -1)).slice(1, -1),
+  "in XML": (value) =>
+    value.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")
+      .replaceAll('"', "&quot;").replaceAll("'", "&apos;"),
+  "in the quotes of Python": (value) =>
+    value.replace(/[\\']/g, "\\$&").replaceAll("\n", "\\n").replaceAll("\t", "\\t"),
+  "in the quotes of sh -x": (value) => value.replaceAll("'", "'\\''"),
+  "in the quotes of shlex": (value) => value.replaceAll("'", `'"'"'`),
+  "in double quotes of a shell": (value) => value.replace(/["\\$`]/g, "\\$&"),
   "in hex": (value) => Buffer.from(value).toString("hex"),
 };
 
@@ -67,6 +75,7 @@ const VALUES = [
   "ghp_0123456789abcdefABCDEF",
   "line one of it\nline two of it",
   "\\back\\slash/\t",
+  `a"b\\c$d'e\`f&g`,
   "日本語のパスワード",
 ];
 
@@ -87,6 +96,25 @@ for (const [name, encode] of Object.entries(FORMS)) {
     }
   });
 }
+
+Deno.test("a value is hidden as bash's %q and Python's repr really print it", async () => {
+  const value = `a"b\\c$d\`f&g (h)[i]{j},k~l#m;n|o*p?q!r^s<t>'u`;
+  const repr = value.replace("'", "");
+  for (
+    const [program, secret, ...args] of [
+      ["bash", value, "-c", 'printf "%q" "$V"'],
+      ["bash", value, "-c", 'exec 2>&1; set -x; : "$V"'],
+      ["bash", value, "-c", "export -p | grep ' V='"],
+      ["sh", value, "-c", 'exec 2>&1; set -x; : "$V"'],
+      ["python3", value, "-c", "import os; print(repr(os.environ['V']))"],
+      ["python3", repr, "-c", "import os; print(repr(os.environ['V']))"],
+    ] as [string, string, ...string[]][]
+  ) {
+    const { stdout } = await new Deno.Command(program, { args, env: { V: secret } }).output();
+    const found = new Redactor([secret]).text(decoder.decode(stdout));
+    assert.ok(found.includes(MASK) && !found.includes("[i"), `${program}: ${found}`);
+  }
+});
 
 Deno.test("a text without a value is left as it is, also one that nearly has it", async () => {
   const redactor = new Redactor(["correct horse"]);
