@@ -1,6 +1,5 @@
 /** @module Which blobs a store said lately that it has: whoever was told so may refer to them without a put. */
 
-import { objectName } from "./cid.ts";
 import type { Cid } from "./contract.ts";
 
 /** A blob whose age was renewed is not looked at again for so many milliseconds. */
@@ -15,6 +14,11 @@ export const MIN_GRACE_MS = 60 * 60 * 1000;
 /** The most blobs that are remembered. */
 const CAPACITY = 32_768;
 
+/** The digest's characters, whatever the codec. */
+function keyOf(cid: Cid): string {
+  return cid.slice(7);
+}
+
 /** When this process last renewed the age of blobs. */
 export class KeptLately {
   readonly #at = new Map<string, number>();
@@ -26,7 +30,7 @@ export class KeptLately {
 
   /** Whether the age of the blob was renewed so lately that it need not be again. */
   has(cid: Cid): boolean {
-    const at = this.#at.get(objectName(cid));
+    const at = this.#at.get(keyOf(cid));
     if (at === undefined) return false;
     // The wall clock, since a machine may sleep; it may also be set back.
     const age = Date.now() - at;
@@ -36,7 +40,7 @@ export class KeptLately {
   /** The blob's age was renewed at `at` (Unix ms). */
   add(cid: Cid, at: number = Date.now()): void {
     if (this.#everyMs === 0) return;
-    const name = objectName(cid);
+    const name = keyOf(cid);
     this.#at.delete(name);
     this.#at.set(name, at);
     for (const oldest of this.#at.keys()) {

@@ -1,7 +1,7 @@
 /** @module Telling an agent something: while it waits, while it runs, and after it ended. */
 
 import { type Clock, SubletError } from "../home/mod.ts";
-import { parseCid } from "../cas/mod.ts";
+import { type Cas, parseCid } from "../cas/mod.ts";
 import type { Db, Tx } from "../store/mod.ts";
 import { type AgentRequest, cannotResume, type Resumed } from "./agent_request.ts";
 import { type Agent, agentEnded, readAgent } from "./agent_store.ts";
@@ -34,6 +34,7 @@ export interface Prompted {
 /** What prompts are made of. */
 export interface AgentPromptsDeps {
   readonly db: Db;
+  readonly cas: Cas;
   readonly clock: Clock;
   readonly streams: Streams;
   /** Ask for an agent that goes on with a session; its id. */
@@ -133,10 +134,13 @@ export class AgentPrompts {
         `the session of agent ${id} has a name that no command line should get: start another agent`,
       );
     }
-    if (sessionId !== null && session !== null && file !== null) {
+    const blob = file === null ? null : parseCid(file);
+    if (
+      sessionId !== null && session !== null && blob !== null && await this.#deps.cas.has(blob)
+    ) {
       return {
         session_id: sessionId,
-        file: parseCid(file),
+        file: blob,
         name: session.name,
         cwd: session.cwd,
       };
@@ -144,8 +148,8 @@ export class AgentPrompts {
     const start = agent.landed?.head ?? agent.base;
     throw new SubletError(
       "conflict",
-      `the session of agent ${id} did not come back, so nothing can go on with it: start another from its work, ` +
-        `with 'sublet agent PROMPT --base ${start.slice(0, 12)}'`,
+      `the session of agent ${id} did not come back, or is kept no more, so nothing can go on with it: start another ` +
+        `from its work, with 'sublet agent PROMPT --base ${start.slice(0, 12)}'`,
     );
   }
 }

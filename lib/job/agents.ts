@@ -77,6 +77,7 @@ export class Agents {
     this.said = new AgentSaid(deps.db, deps.streams);
     this.#prompts = new AgentPrompts({
       db: deps.db,
+      cas: deps.cas,
       clock: deps.clock,
       streams: deps.streams,
       resume: (campaign, request, resumed) => this.#request(campaign, request, resumed),
