@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 /** Starts this program's commands, each with a home beneath one temporary directory. */
 export class Programs implements AsyncDisposable {
   readonly #running = new Map<string, Deno.ChildProcess>();
+  readonly #errors = new Map<string, Promise<string>>();
   readonly #argv: readonly string[];
   readonly #keep: boolean;
 
@@ -65,6 +66,7 @@ export class Programs implements AsyncDisposable {
     const child = this.command(home, args, env).spawn();
     this.#running.set(name, child);
     const errors = readAll(child.stderr);
+    this.#errors.set(name, errors);
     let text = "";
     const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
     while (true) {
@@ -94,6 +96,12 @@ export class Programs implements AsyncDisposable {
   /** Resolve once a background command ended; its exit code. */
   async ended(name: string): Promise<number> {
     return (await this.#running.get(name)?.status)?.code ?? -1;
+  }
+
+  /** How a background command that is over ended, and the last that it said on stderr. */
+  async lastWords(name: string): Promise<string> {
+    const text = await this.#errors.get(name) ?? "";
+    return `${name} ended with ${await this.ended(name)}: ${text.slice(-2000)}`;
   }
 
   /** Run git in `cwd`, with an identity of its own and no configuration of this machine. */

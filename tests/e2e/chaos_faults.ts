@@ -15,8 +15,15 @@ export interface Fault {
   undo(): Promise<void> | void;
 }
 
-function signal(chaos: Chaos, name: string, signal: Deno.Signal): void {
-  Deno.kill(chaos.cluster.programs.pid(name), signal);
+async function signal(chaos: Chaos, name: string, signal: Deno.Signal): Promise<void> {
+  const { programs } = chaos.cluster;
+  try {
+    Deno.kill(programs.pid(name), signal);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    // Nothing of chaos ends it without starting it again.
+    throw new Error(await programs.lastWords(name), { cause: error });
+  }
 }
 
 /** The process stands still for longer than its silence is tolerated, as on a suspended machine. */
