@@ -49,7 +49,7 @@ export class Hiding {
   /** Nothing that the agent wrote may leave. */
   readonly withholds: boolean;
 
-  constructor(site: Site, { secrets, lacks }: Given) {
+  constructor(site: Site, { secrets, lacks }: Omit<Given, "door">) {
     this.#redaction = site.redaction;
     this.#values = [...new Set(Object.values(secrets))];
     this.withholds = lacks && site.redaction !== undefined;

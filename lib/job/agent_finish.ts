@@ -29,14 +29,14 @@ const MAX_TEXT = 4_000;
 class Faults {
   readonly said: string[] = [];
 
-  constructor(private readonly context: AgentContext) {}
+  constructor(private readonly context: AgentContext, private readonly hiding: Hiding) {}
 
   add(what: string, error: unknown): void {
     const { site, control } = this.context;
     site.log.event("agent.not_brought_back", {
       lease: control.lease,
       what,
-      error: messageOf(error),
+      error: this.hiding.text(messageOf(error)),
     });
     this.said.push(`${what}: ${messageOf(error)}`);
   }
@@ -54,7 +54,7 @@ export async function finish(
   placed: Placed | null,
 ): Promise<AgentFinished> {
   const { job, messages, place } = context;
-  const faults = new Faults(context);
+  const faults = new Faults(context, hiding);
   await transcript(context, end.turns);
   let session: AgentFinished["session"] = null;
   try {
@@ -86,6 +86,11 @@ export async function finish(
     workspace: { ...changes },
     session,
     ...brought,
+    left_out: brought.left_out.map(({ path, reason }) => ({
+      path: hiding.text(path),
+      reason: hiding.text(reason),
+    })),
+    notes: brought.notes.map((note) => hiding.text(note)),
     left_out_count: brought.left_out_count + leftOut.count,
   };
 }

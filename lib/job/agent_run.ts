@@ -212,7 +212,10 @@ export class AgentRun {
       await this.#remember({ process, turn: number });
       return number;
     } catch (error) {
-      site.log.event("agent.no_next_turn", { lease: control.lease, error: messageOf(error) });
+      site.log.event("agent.no_next_turn", {
+        lease: control.lease,
+        error: this.#hiding.text(messageOf(error)),
+      });
       await messages.giveBack(taken);
       return null;
     }

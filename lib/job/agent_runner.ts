@@ -2,7 +2,7 @@
 
 import type { Vcs } from "../vcs/mod.ts";
 import { isHostFault, messageOf, type ProcessRef } from "../home/mod.ts";
-import type { AgentContext, Given } from "./agent_context.ts";
+import { type AgentContext, type Given, Hiding } from "./agent_context.ts";
 import { give, giveAgain, giveNothing } from "./agent_given.ts";
 import { AgentMessages } from "./agent_messages.ts";
 import { AgentPlace } from "./agent_place.ts";
@@ -108,7 +108,7 @@ export class AgentRunner implements JobRunner {
         active.run = await AgentRun.start(context, { spec, given, workspace });
       } catch (error) {
         await given?.door[Symbol.asyncDispose]();
-        return await this.#notStarted(context, error, seconds());
+        return await this.#notStarted(context, given, error, seconds());
       }
       return this.#outcome(await active.run.run(true, true));
     } finally {
@@ -179,19 +179,27 @@ export class AgentRunner implements JobRunner {
   }
 
   /** No process of the agent's own ran: what did (its harness was asked something) is stopped. */
-  async #notStarted(context: AgentContext, error: unknown, seconds: number): Promise<Outcome> {
+  async #notStarted(
+    context: AgentContext,
+    given: Given | null,
+    error: unknown,
+    seconds: number,
+  ): Promise<Outcome> {
     const { site, control, place, tag } = context;
+    // What it was given it may have printed, a loader that dislikes a variable's value say.
+    const hiding = new Hiding(site, given ?? { secrets: {}, lacks: false });
     await stopAll(site, NO_PROCESS, { tag, graceMs: 0, place: place.root });
     const { stop } = beforeStart(control);
     const stopped = stop.aborted;
     if (!stopped && isHostFault(error)) throw error;
-    const reason = stopped
-      ? `stopped before it started: ${messageOf(stop.reason)}`
-      : messageOf(error);
+    const reason = hiding.text(
+      stopped ? `stopped before it started: ${messageOf(stop.reason)}` : messageOf(error),
+    );
     let files: Record<string, string> = {};
     try {
       const isNoLog = (path: string) => place.isNoLog(path);
-      files = { ...(await storeLogs(site.cas, place.root, isNoLog, context.logs)).files };
+      const stored = await storeLogs(site.cas, place.root, isNoLog, context.logs, hiding.stream);
+      files = { ...stored.files };
     } catch (fault) {
       site.log.event("agent.logs_not_stored", { lease: control.lease, error: messageOf(fault) });
     }

@@ -81,3 +81,23 @@ Deno.test("what an agent wrote is kept back when the values to hide cannot be ha
   assert.match(report.notes.join(), /kept back/);
   assert.equal(await (await bench.take(report.work)).show("said"), "work\n");
 });
+
+const onLinux = Deno.build.os === "linux";
+Deno.test(
+  `no value of a secret is in what says why an agent did not start, or in its logs${
+    onLinux ? "" : " (SKIPPED: it takes a loader of Linux)"
+  }`,
+  { ignore: !onLinux },
+  async () => {
+    await using bench = await AgentBench.make({}, { redaction });
+    const control = withKey();
+    // The loader of the first program complains of a library that is not there, by its name.
+    const job = await bench.job("true", { secrets: { LD_PRELOAD: "KEY" } }, "command");
+    const outcome = await bench.runner.run(job, control);
+    assert.ok("report" in outcome);
+    assert.equal(outcome.report["kind"], "agent_not_started");
+    assert.match(String(outcome.report["reason"]), /could not start: .*\[hidden\]/);
+    assert.doesNotMatch(await all(bench, control, outcome.report), /k-987654/);
+    assert.doesNotMatch(JSON.stringify(bench.events), /k-987654/);
+  },
+);
