@@ -32,7 +32,7 @@ import { prepareRoot, sweep } from "./disk_root.ts";
 import { SmallPuts } from "./disk_small.ts";
 import { each } from "./each.ts";
 import { isEmpty, noBytes } from "./empty.ts";
-import { fileError, readThrough, writeBeside } from "./files.ts";
+import { fileError, objectError, readThrough, writeBeside } from "./files.ts";
 import { DiskKeeper } from "./gc_disk.ts";
 import { Intake, type IntakeStore, SMALL } from "./intake.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
@@ -245,9 +245,9 @@ class DiskCas implements DiskStore {
   }
 
   #loadSmall(cid: Cid, path: string): Uint8Array<ArrayBuffer> | "large" | null {
-    const frame = readSmall(path);
-    if (frame === null || frame === "large") return frame;
     try {
+      const frame = readSmall(path);
+      if (frame === null || frame === "large") return frame;
       const data = decodeSmall(frame, SMALL_DECODED);
       if (data === null) return "large";
       checkWhole(cid, data);
@@ -407,7 +407,10 @@ class DiskCas implements DiskStore {
     return [...freed].map(([cid, bytes]) => ({ cid, bytes }));
   }
 
-  /** Every object. Directories without one are what an eviction or a crash left. */
+  /**
+   * Every object. Directories without one are what an eviction or a crash left. Something else in the place of one is
+   * listed as well, so that a check finds it, but is never old enough to be dropped.
+   */
   async *held(): AsyncGenerator<Held, void, undefined> {
     try {
       for await (const entry of Deno.readDir(this.#objects)) {
@@ -415,9 +418,12 @@ class DiskCas implements DiskStore {
         if (cid === null) continue;
         const info = await Deno.stat(this.#path(cid)).catch((error) => {
           if (error instanceof Deno.errors.NotFound) return null;
+          if (isError(objectError(error, ""), "integrity")) return undefined;
           throw error;
         });
+        if (info === null) continue;
         if (info?.isFile) yield { cid, bytes: info.size, storedAt: info.mtime?.getTime() ?? 0 };
+        else yield { cid, bytes: 0, storedAt: Date.now() };
       }
     } catch (error) {
       throw fileError(error, `cannot list the store ${this.#objects}`, "unavailable");

@@ -20,6 +20,20 @@ export function fileError(
   );
 }
 
+/** Codes of failures that an object on disk has by itself: a bad sector, or something else in its place. */
+const OWN: ReadonlySet<string> = new Set(["EIO", "EISDIR", "ELOOP"]);
+
+/**
+ * A failure to read the stored object of a blob. `integrity` when it is the object that cannot be read, whatever is
+ * done about it; `unavailable` when it may be read another time.
+ */
+export function objectError(error: unknown, what: string): SubletError {
+  const code = error instanceof Error ? (error as { code?: unknown }).code : undefined;
+  if (typeof code !== "string" || !OWN.has(code)) return fileError(error, what, "unavailable");
+  const reason = error instanceof Error ? error.message : code;
+  return new SubletError("integrity", `${what}: ${reason}`, { cause: error });
+}
+
 /** All bytes of the file at `path`; `not_found` when there is none, `unavailable` when it cannot be read. */
 export async function readSource(path: string): Promise<Uint8Array<ArrayBuffer>> {
   try {

@@ -45,7 +45,7 @@ const SPECIAL = ["range", "if-none-match", "accept-encoding"] as const;
 export function quick(cas: Served, request: Request, cid: Cid): Response | null {
   const { headers } = request;
   if (request.method === "HEAD") {
-    if (headers.has(CHECK_HEADER)) return null;
+    if (headers.has(CHECK_HEADER) || headers.has("if-none-match")) return null;
     const length = cas.sizeAtHand?.(cid) ?? null;
     return length === null ? null : new Response(null, { headers: headersOf(cid, length) });
   }
@@ -60,6 +60,16 @@ export function quick(cas: Served, request: Request, cid: Cid): Response | null 
 
 /** The answer to a HEAD. */
 export async function head(cas: Served, request: Request, cid: Cid): Promise<Response> {
+  const found = await described(cas, request, cid);
+  const match = request.headers.get("if-none-match");
+  return match !== null && matches(match, cid) ? unchanged(cid) : found;
+}
+
+function unchanged(cid: Cid): Response {
+  return new Response(null, { status: 304, headers: { etag: `"${rawCid(cid)}"` } });
+}
+
+async function described(cas: Served, request: Request, cid: Cid): Promise<Response> {
   if (sameBlob(cid, EMPTY)) return new Response(null, { headers: headersOf(cid, 0) });
   if (cas.sizeOf === undefined) {
     if (!await cas.has(cid)) throw absent(cid);
@@ -83,7 +93,7 @@ export async function get(
   const match = headers.get("if-none-match");
   if (match !== null && matches(match, cid)) {
     if (!sameBlob(cid, EMPTY) && !await cas.has(cid)) throw absent(cid);
-    return new Response(null, { status: 304, headers: { etag: `"${rawCid(cid)}"` } });
+    return unchanged(cid);
   }
   const transfer = gate.begin(asked.token, false);
   try {

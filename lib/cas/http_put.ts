@@ -79,7 +79,7 @@ async function arrived(
 
 function announced(request: Request, cid: Cid): number {
   const header = request.headers.get("content-length");
-  if (header !== null && /^\d{1,15}$/.test(header)) return Number(header);
+  if (header !== null && /^\d+$/.test(header)) return Number(header);
   throw new SubletError(
     "length_required",
     `blob ${cid}: send its length as Content-Length; a chunked upload is not taken`,

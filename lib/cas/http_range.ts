@@ -8,12 +8,17 @@ export interface Range {
 
 /** The one range that `header` asks for. Null: none, several, or something else, so the whole is to be sent. */
 export function parseRange(header: string | null): Range | null {
-  const [, first, last] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? "") ?? [];
+  const [, first, last] = /^bytes=(\d*)-(\d*)$/.exec(header ?? "") ?? [];
   if (first === undefined || last === undefined) return null;
-  if (first === "") return last === "" ? null : { from: -Number(last) };
-  const from = Number(first);
+  if (first === "") return last === "" ? null : { from: -place(last) };
+  const from = place(first);
   if (last === "") return { from };
-  return Number(last) < from ? null : { from, to: Number(last) + 1 };
+  return place(last) < from ? null : { from, to: place(last) + 1 };
+}
+
+/** The number that `digits` are, or one beyond every blob: a range may end, and begin, anywhere. */
+function place(digits: string): number {
+  return Math.min(Number(digits), 1e15);
 }
 
 /** First and last byte of `range` in a blob of `length` bytes, or null when it has none of them. */

@@ -1,6 +1,6 @@
 /** @module Reads small files in one go. */
 
-import { fileError } from "./files.ts";
+import { objectError } from "./files.ts";
 
 /** Larger files are not small. */
 export const SMALL_FILE = 64 * 1024;
@@ -22,7 +22,7 @@ function read(path: string, target: Uint8Array): Uint8Array | null {
     return target.subarray(0, length);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
-    throw fileError(error, `cannot read ${path}`, "unavailable");
+    throw objectError(error, `cannot read ${path}`);
   }
 }
 

@@ -1,10 +1,11 @@
 /** @module One object of a store on disk, open for reading. */
 
+import { isError } from "../home/mod.ts";
 import { blobError, damagedBlob, verified } from "./verify.ts";
 import type { Cid, Limits } from "./contract.ts";
 import { objectName } from "./cid.ts";
 import type { CheckedObjects } from "./checked_objects.ts";
-import { fileError } from "./files.ts";
+import { objectError } from "./files.ts";
 import { decode } from "./object_decode.ts";
 import { rawFrameSize, RawReader } from "./raw_blocks.ts";
 import { slice, streamFrom, streamOfNext } from "./streams.ts";
@@ -16,6 +17,8 @@ const READ = 64 * 1024;
 /** An object's file. It is closed when a stream of it ends, or when it is disposed. */
 export class StoredObject implements Disposable {
   #open = true;
+  /** Whether the disk failed, which may pass. */
+  #failed = false;
 
   private constructor(
     readonly cid: Cid,
@@ -40,7 +43,7 @@ export class StoredObject implements Disposable {
     } catch (error) {
       file?.close();
       if (error instanceof Deno.errors.NotFound) return null;
-      throw fileError(error, `cannot read blob ${cid}`, "unavailable");
+      throw blobError(cid, objectError(error, "its object cannot be read"));
     }
   }
 
@@ -155,7 +158,7 @@ export class StoredObject implements Disposable {
       const content = this.#content(await this.#announced());
       yield* verified(this.cid, content, limits, remember);
     } catch (error) {
-      if ((error as { code?: unknown }).code === "integrity") remember(null);
+      if (isError(error, "integrity") && !this.#failed) remember(null);
       throw error;
     }
   }
@@ -181,7 +184,8 @@ export class StoredObject implements Disposable {
       }
       return count;
     } catch (error) {
-      throw fileError(error, `cannot read blob ${this.cid}`, "unavailable");
+      this.#failed = true;
+      throw blobError(this.cid, objectError(error, "its object cannot be read"));
     }
   }
 

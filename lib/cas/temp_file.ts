@@ -114,7 +114,7 @@ export class TempFile implements FrameTarget, AsyncDisposable {
     try {
       await this.file.sync();
       this.#close();
-      Deno.renameSync(this.path, path);
+      renameOver(this.path, path);
       this.#there = false;
     } catch (error) {
       throw fileError(error, `cannot store ${path}`, "unavailable");
@@ -125,7 +125,7 @@ export class TempFile implements FrameTarget, AsyncDisposable {
   place(path: string): void {
     try {
       this.#close();
-      Deno.renameSync(this.path, path);
+      renameOver(this.path, path);
       this.#there = false;
     } catch (error) {
       throw fileError(error, `cannot store ${path}`, "unavailable");
@@ -141,5 +141,16 @@ export class TempFile implements FrameTarget, AsyncDisposable {
     await this.#syncing;
     this.#close();
     if (this.#there) await Deno.remove(this.path).catch(() => {});
+  }
+}
+
+/** Rename a file, also to where a directory is, which no object of a store may be. */
+function renameOver(from: string, to: string): void {
+  try {
+    Deno.renameSync(from, to);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.IsADirectory)) throw error;
+    Deno.removeSync(to, { recursive: true });
+    Deno.renameSync(from, to);
   }
 }

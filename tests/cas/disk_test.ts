@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { zstdCompressSync } from "node:zlib";
-import { checkCas, type Cid, cidOf, objectName, openDisk } from "../../lib/cas/mod.ts";
+import { checkCas, type Cid, cidOf, inspect, objectName, openDisk } from "../../lib/cas/mod.ts";
 import { isError } from "../../lib/home/mod.ts";
 import { TempDir } from "../kit/mod.ts";
 import { damageObject, leftovers, objectPath, takeAway } from "./disk_kit.ts";
@@ -248,6 +248,45 @@ Deno.test("a failure of the file system is unavailable and names the blob, never
   await assert.rejects(cas.has(cid), unavailable);
   await assert.rejects(cas.put(text("in the way")), (error) => isError(error, "unavailable"));
   assert.deepEqual(await leftovers(root.path), []);
+});
+
+Deno.test({
+  name:
+    "an object that the disk cannot read is damaged: told by name, never served, mended by a put",
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    await using root = await TempDir.make();
+    await using cas = await openDisk({ path: root.path });
+    const other = await cas.put(text("another"));
+    const ways: [string, (path: string) => Promise<void>][] = [
+      // A read of it fails with EIO, as that of a bad sector does.
+      ["EIO", (path) => Deno.symlink("/proc/self/mem", path)],
+      ["ELOOP", (path) => Deno.symlink("bytes.zst", path)],
+      ["EISDIR", (path) => Deno.mkdir(`${path}/more`, { recursive: true })],
+    ];
+    for (const [way, spoil] of ways) {
+      for (const length of [500, 500_000]) {
+        const data = noise(length);
+        const cid = await cas.put(data);
+        const path = objectPath(root.path, cid);
+        await Deno.remove(path);
+        await spoil(path);
+        const damaged = (error: unknown) =>
+          isError(error, "integrity") && error.message.includes(cid);
+        const read = async () => await new Response((await cas.getStream(cid))?.stream).bytes();
+        await assert.rejects(cas.get(cid), damaged, way);
+        await assert.rejects(read(), damaged, way);
+        assert.equal(await cas.sizeOf(cid, { check: true }), null, way);
+        const faults = await Array.fromAsync(inspect(cas));
+        assert.deepEqual(faults.map((fault) => [fault.cid, fault.state]), [[cid, "corrupt"]], way);
+        assert.equal(await cas.put(data), cid);
+        assert.deepEqual(await cas.get(cid), data);
+        assert.equal(await cas.integrity(cid), "ok");
+      }
+    }
+    assert.deepEqual(await cas.get(other), text("another"));
+    assert.deepEqual(await leftovers(root.path), []);
+  },
 });
 
 /** The output of `disk_process.ts`, started by the shell command `setup`. */
