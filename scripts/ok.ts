@@ -5,6 +5,7 @@
  */
 
 import { fileURLToPath } from "node:url";
+import { needsTestDefaults } from "./needs_test_defaults.ts";
 
 interface Tally {
   passed: number;
@@ -41,7 +42,10 @@ export function countJunit(xml: string): Tally {
 async function test(name: string, args: string[]): Promise<Tally> {
   const junit = await Deno.makeTempFile({ suffix: ".xml" });
   try {
-    const all = ["test", "-A", "--no-check", `--junit-path=${junit}`, ...args];
+    const defaults = needsTestDefaults(Deno.version.deno)
+      ? ["--preload", "scripts/test_defaults.ts"]
+      : [];
+    const all = ["test", "-A", "--no-check", `--junit-path=${junit}`, ...defaults, ...args];
     console.log(`\n== ${name}: deno ${all.join(" ")}`);
     const { success } = await new Deno.Command(deno, { args: all, cwd: root, stdin: "null" })
       .spawn().status;
