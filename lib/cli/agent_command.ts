@@ -6,7 +6,7 @@ import { ApiClient } from "./api_client.ts";
 import { show } from "./attach_command.ts";
 import { Finished } from "./finished.ts";
 import { Output } from "./output.ts";
-import { duration, integer } from "./parse.ts";
+import { duration, integer, spoken } from "./parse.ts";
 import type { AgentView } from "./views.ts";
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -45,7 +45,7 @@ Examples:
     )
     .action(async (prompt, command, options) => {
       const output = new Output(options);
-      const text = prompt === "-" ? await new Response(Deno.stdin.readable).text() : prompt;
+      const text = await spoken(prompt);
       using api = await ApiClient.open();
       const agent = await api.call<AgentView>("POST", "/v1/agents", bodyOf(text, command, options));
       if (!options.wait) return print(output, agent);

@@ -31,7 +31,7 @@ export function agentRows(agent: AgentView): [string, string][] {
   const { landed, usage, error, seconds } = agent;
   const rows: [string, string][] = [[`agent ${agent.agent}`, agent.state]];
   if (error !== null) rows.push(["error", error]);
-  if (seconds !== null) rows.push(["ran", `${number(seconds)} s`]);
+  if (seconds !== null) rows.push(["ran", `${number(Math.round(seconds * 1000) / 1000)} s`]);
   if (usage !== null) rows.push(["tokens", `${usage.total} in ${usage.turns} turns`]);
   if (landed === null) return rows;
   if (landed.ref !== null && landed.commits > 0) {

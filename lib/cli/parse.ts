@@ -1,6 +1,7 @@
 /** @module Parsers of option values. A bad value is a usage error that names the rule. */
 
 import { InvalidArgumentError } from "@commander-js/extra-typings";
+import { SubletError } from "../home/mod.ts";
 
 /** A parser of whole numbers from `min` to `max`. */
 export function integer(min: number, max: number): (text: string) => number {
@@ -38,4 +39,16 @@ export function duration(text: string): number {
     throw new InvalidArgumentError("give a duration such as 90s, 30m, 12h or 30d.");
   }
   return Number(count) * factor;
+}
+
+/** What is said to an agent: `words`, or standard input for `-`. Throws `usage` when that is nothing. */
+export async function spoken(words: string): Promise<string> {
+  const text = words === "-" ? await new Response(Deno.stdin.readable).text() : words;
+  if (text.trim() !== "") return text;
+  throw new SubletError(
+    "usage",
+    words === "-"
+      ? "standard input is empty: it is to hold what to do"
+      : "say what to do: the text is empty",
+  );
 }

@@ -4,7 +4,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { SubletError } from "../home/mod.ts";
 import { ApiClient } from "./api_client.ts";
 import { Output } from "./output.ts";
-import { integer } from "./parse.ts";
+import { integer, spoken } from "./parse.ts";
 import type { AgentView, PromptView } from "./views.ts";
 
 /** How long the worker's answer is waited for, seconds. */
@@ -33,7 +33,7 @@ export function addPrompt(root: Command): void {
     .option("--json", "print one JSON document")
     .action(async (job, words, options) => {
       const output = new Output(options);
-      const text = words === "-" ? await new Response(Deno.stdin.readable).text() : words;
+      const text = await spoken(words);
       using api = await ApiClient.open();
       const { agent, prompt } = await api.call<{ agent: AgentView; prompt: PromptView | null }>(
         "POST",

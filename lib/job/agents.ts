@@ -245,6 +245,12 @@ export class Agents {
     const { db, cas, clock } = this.#deps;
     const agent = await this.ofJob(job);
     if (agent === null) throw new SubletError("not_found", `job ${job} is no agent's`);
+    if (agent.state !== "lost" && agent.state !== "cancelled") {
+      throw new SubletError(
+        "conflict",
+        `agent ${agent.agent} was not lost (it is ${agent.state}), or what it left is taken already: see 'sublet job show ${job}'`,
+      );
+    }
     const { worker, report } = await newestLate(cas, late, agent.lease);
     const missing = await cas.missing(this.kind.blobs(report));
     if (missing.length > 0) {

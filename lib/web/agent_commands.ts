@@ -6,7 +6,7 @@
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import { type Cas, parseCid } from "../cas/mod.ts";
 import { EXIT, isError, type Log, messageOf, SubletError } from "../home/mod.ts";
-import type { Agents, Evaluations } from "../job/mod.ts";
+import { type Agents, type Evaluations, MAX_REPEATS } from "../job/mod.ts";
 import type { JobCommands } from "../lease/mod.ts";
 import type { ApiEngine } from "./engine_port.ts";
 
@@ -187,8 +187,11 @@ function acts({ evaluations }: AgentCommandsDeps): Record<string, Operation> {
       takes: [1, 20],
       run: async ({ campaign, signal }, revisions, options) => {
         const { repeats, against } = options as { repeats?: string; against?: string };
-        if (repeats !== undefined && !/^[1-9]\d{0,3}$/.test(repeats)) {
-          throw new SubletError("usage", "--repeats takes a whole number from 1 on");
+        if (
+          repeats !== undefined &&
+          !(/^[1-9]\d{0,3}$/.test(repeats) && Number(repeats) <= MAX_REPEATS)
+        ) {
+          throw new SubletError("usage", `--repeats takes a whole number from 1 to ${MAX_REPEATS}`);
         }
         const queued = await evaluations.request({ campaign }, {
           revisions,

@@ -291,8 +291,9 @@ Deno.test("what a lost agent's worker hands in too late is taken when somebody s
   const worker = await kit.worker();
   const { lease } = await worker.start();
   const late = async () => await kit.agents.recover(job, await kit.engine.evidence(job));
-  await rejects(late(), "not_found", /handed nothing in/);
+  await rejects(late(), "conflict", /was not lost \(it is running\)/);
   await kit.engine.lost(worker.caller, lease, "its machine went away");
+  await rejects(late(), "not_found", /handed nothing in/);
   const work = await kit.work(agent.base, { "a.txt": "a" });
   const files = { "big.log": await kit.put("log") };
   // So long that it is kept in the store.

@@ -62,7 +62,8 @@ Deno.test("what is not on the list, or not of its shape, is refused with the lis
     [["job", "show", "1;2"], /no job's number/],
     [["job", "show", "__proto__"], /no job's number/],
     [["eval"], /sublet eval REVISION/],
-    [["eval", "HEAD", "--repeats", "0"], /from 1 on/],
+    [["eval", "HEAD", "--repeats", "0"], /from 1 to 1000/],
+    [["eval", "HEAD", "--repeats", "1001"], /from 1 to 1000/],
     [["eval", "HEAD", "--pool", "lab"], /sublet eval REVISION/],
     [["eval", "--upload-pack=x"], /sublet eval REVISION/],
   ];
