@@ -158,7 +158,8 @@ export class DiskKeeper {
     try {
       file = Deno.openSync(path, { read: true, write: true, create: true, mode: 0o644 });
     } catch (error) {
-      if (!exclusive && isRefusal(error)) return { [Symbol.dispose]() {} };
+      // Whoever collects has made it, and could not have done so either.
+      if (!exclusive && (isRefusal(error) || isFull(error))) return { [Symbol.dispose]() {} };
       throw fileError(error, `cannot lock the store ${this.#root}`, "unavailable");
     }
     try {
@@ -197,6 +198,12 @@ function removeEmpty(directory: string): void {
     if (error instanceof Deno.errors.NotFound) return;
     if ((error as { code?: unknown }).code !== "ENOTEMPTY") throw error;
   }
+}
+
+/** Whether the disk has no room for a new file. */
+function isFull(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return code === "ENOSPC" || code === "EDQUOT";
 }
 
 /** Whether this process may not do something, as its user or by what it was started with. */

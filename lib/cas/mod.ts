@@ -75,7 +75,7 @@ export { putEntries, readEntries } from "./manifest_stream.ts";
 export { Manifests } from "./manifests.ts";
 export { type Shared, SharedInputs } from "./shared_inputs.ts";
 export { placeTree, type PlaceTreeOptions } from "./place_tree.ts";
-export { type Seen, type SeenFile, SeenFiles } from "./seen.ts";
+export { type Seen, SeenAnywhere, type SeenFile, SeenFiles } from "./seen.ts";
 export { StatIndex } from "./stat_index.ts";
 export { type StoredTree, storeTree, type StoreTreeOptions } from "./store_tree.ts";
 export { each } from "./each.ts";

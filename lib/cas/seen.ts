@@ -21,6 +21,35 @@ export interface Seen {
   find(files: readonly SeenFile[]): Promise<(Cid | null)[]>;
   /** Remember the blob of a file, unless that had changed just before. */
   add(file: SeenFile, blob: Cid): Promise<void> | void;
+  /** Write down what was added. */
+  flush?(): Promise<void>;
+}
+
+/** What this process saw, and what others did: the index on disk does not trust files that are so new. */
+export class SeenAnywhere implements Seen {
+  readonly #here = new SeenFiles();
+  readonly #elsewhere: Seen;
+
+  constructor(elsewhere: Seen) {
+    this.#elsewhere = elsewhere;
+  }
+
+  async find(files: readonly SeenFile[]): Promise<(Cid | null)[]> {
+    const found = await this.#here.find(files);
+    const unknown = files.filter((_, at) => found[at] === null);
+    if (unknown.length === 0) return found;
+    const others = (await this.#elsewhere.find(unknown)).values();
+    return found.map((blob) => blob ?? others.next().value ?? null);
+  }
+
+  async add(file: SeenFile, blob: Cid): Promise<void> {
+    this.#here.add(file, blob);
+    await this.#elsewhere.add(file, blob);
+  }
+
+  async flush(): Promise<void> {
+    await this.#elsewhere.flush?.();
+  }
 }
 
 /** Lives as long as its process. */

@@ -84,10 +84,10 @@ export class StatIndex implements Seen, AsyncDisposable {
     const { mtime, changed } = file.stamp;
     if (file.at - Math.max(mtime, changed + 999) <= RACY_MS) return;
     this.#added.push({ file, blob });
-    if (this.#added.length >= BATCH) await this.#write();
+    if (this.#added.length >= BATCH) await this.flush();
   }
 
-  async #write(): Promise<void> {
+  async flush(): Promise<void> {
     const added = this.#added;
     if (added.length === 0) return;
     this.#added = [];
@@ -101,7 +101,7 @@ export class StatIndex implements Seen, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     try {
-      await this.#write();
+      await this.flush();
     } finally {
       await this.#db[Symbol.asyncDispose]();
     }

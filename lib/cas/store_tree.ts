@@ -74,6 +74,7 @@ export async function storeTree(
     }
   };
   const manifest = await putEntries(cas, entries(), options.tmp);
+  await options.seen?.flush?.();
   return { manifest, files, bytes };
 }
 

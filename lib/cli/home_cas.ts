@@ -1,6 +1,5 @@
 /** @module The store that this home's `[plugins.cas]` names. */
 
-import { join } from "node:path";
 import { type Cas, openCas, whereIs } from "../cas/mod.ts";
 import { type Config, loadConfig } from "../home/config/mod.ts";
 import { homeDir, type HomePaths, homePaths, makeHome } from "../home/mod.ts";
@@ -49,7 +48,7 @@ export async function openHomeCas(
     provider: table.provider,
     where,
     database: paths.db,
-    seen: join(paths.root, "seen.sqlite"),
+    seen: paths.seen,
     tmp: paths.tmp,
     retention: { sessions: storage.sessionsDays, files: storage.filesDays },
     async [Symbol.asyncDispose]() {

@@ -22,6 +22,8 @@ export interface HomePaths {
   /** Reports of a worker that were not accepted yet. */
   readonly spool: string;
   readonly tmp: string;
+  /** The index of files that were stored before; it may be removed at any time. */
+  readonly seen: string;
   readonly clones: string;
   /** Cached inputs of jobs. */
   readonly inputs: string;
@@ -55,6 +57,7 @@ export function homePaths(home: string): HomePaths {
     store: join(root, "store"),
     spool: join(root, "spool"),
     tmp: join(root, "tmp"),
+    seen: join(root, "seen.sqlite"),
     clones: join(root, "clones"),
     inputs: join(root, "inputs"),
     log: join(root, "serve.log"),

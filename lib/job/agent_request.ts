@@ -1,6 +1,6 @@
 /** @module What a request for an agent asks for, found out before any row is made: version, inputs, harness, brief. */
 
-import { type Cas, SeenFiles } from "../cas/mod.ts";
+import { type Cas, type Seen, SeenFiles } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
 import type { Repository, Vcs, Version } from "../vcs/mod.ts";
 import { briefText, type BriefTexts, readBriefTexts } from "./agent_brief.ts";
@@ -78,6 +78,8 @@ export interface PreparedAgent {
 export interface AgentPreparerDeps {
   readonly vcs: Vcs;
   readonly cas: Cas;
+  /** What is known of linked inputs, which need not be read then. Default: what this process read. */
+  readonly seen?: Seen;
   readonly ids: { uuid(): string };
   readonly workspaces: Workspaces;
   readonly tables: AgentTables;
@@ -88,10 +90,11 @@ export interface AgentPreparerDeps {
 /** Looks up what requests ask for. */
 export class AgentPreparer {
   readonly #deps: AgentPreparerDeps;
-  readonly #seen = new SeenFiles();
+  readonly #seen: Seen;
 
   constructor(deps: AgentPreparerDeps) {
     this.#deps = deps;
+    this.#seen = deps.seen ?? new SeenFiles();
   }
 
   /**

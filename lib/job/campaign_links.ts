@@ -6,7 +6,7 @@ import {
   type Entry,
   putManifest,
   readManifest,
-  type SeenFiles,
+  type Seen,
   storeTree,
 } from "../cas/mod.ts";
 import { messageOf, SubletError } from "../home/mod.ts";
@@ -20,7 +20,7 @@ export async function storeLinks(
   cas: Cas,
   root: string,
   links: readonly string[],
-  seen: SeenFiles,
+  seen: Seen,
 ): Promise<Record<string, Cid>> {
   const stored: Record<string, Cid> = {};
   for (const link of [...links].sort()) {
@@ -38,7 +38,7 @@ async function treeEntries(
   cas: Cas,
   root: string,
   link: string,
-  seen: SeenFiles,
+  seen: Seen,
 ): Promise<Entry[]> {
   const { manifest } = await storeTree(cas, `${root}/${link}`, { seen });
   const { entries } = await readManifest(cas, manifest);

@@ -1,7 +1,7 @@
 /** @module What a request for evaluations asks for, found out before any row is made: versions, inputs, evaluators. */
 
 import type * as z from "zod";
-import { type Cas, type Cid, SeenFiles } from "../cas/mod.ts";
+import { type Cas, type Cid, type Seen, SeenFiles } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
 import type { gitTable, Repository, Vcs, Version } from "../vcs/mod.ts";
 import { repeatsOf } from "./campaign_config.ts";
@@ -53,12 +53,14 @@ export interface PreparedRequest {
 export class Preparer {
   readonly #vcs: Vcs;
   readonly #cas: Cas;
-  readonly #seen = new SeenFiles();
+  readonly #seen: Seen;
   readonly #scripts = new Scripts();
 
-  constructor(vcs: Vcs, cas: Cas) {
+  /** `seen`: what is known of linked inputs, which need not be read then. */
+  constructor(vcs: Vcs, cas: Cas, seen: Seen = new SeenFiles()) {
     this.#vcs = vcs;
     this.#cas = cas;
+    this.#seen = seen;
   }
 
   /** Throws `not_found` for a name that the repo of record does not have. */

@@ -1,6 +1,6 @@
 /** @module Campaigns and their evaluations, as a server keeps them: what `serve` composes. */
 
-import type { Cas, Cid } from "../cas/mod.ts";
+import type { Cas, Cid, Seen } from "../cas/mod.ts";
 import { type Clock, type Log, SubletError } from "../home/mod.ts";
 import type { Db, Tx } from "../store/mod.ts";
 import type { Transfers, Vcs } from "../vcs/mod.ts";
@@ -49,6 +49,8 @@ export interface EvaluationsDeps {
   readonly vcs: Vcs;
   readonly clock: Clock;
   readonly log: Log;
+  /** What is known of linked inputs, which need not be read then. Default: what this process read. */
+  readonly seen?: Seen;
 }
 
 /** A campaign by its name or id, or by a directory in its checkout. */
@@ -69,7 +71,7 @@ export class Evaluations {
     this.#deps = deps;
     this.kind = new EvaluationKind(deps.clock, (id, paired) => void this.#changed(id, paired));
     this.#comparer = new Comparer(deps.db, deps.clock, deps.log);
-    this.#preparer = new Preparer(deps.vcs, deps.cas);
+    this.#preparer = new Preparer(deps.vcs, deps.cas, deps.seen);
     this.#submitter = new Submitter(deps, evaluationRows, "evaluations");
     this.#transfers = campaignTransfers(deps);
   }

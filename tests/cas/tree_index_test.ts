@@ -11,6 +11,8 @@ import {
   placeTree,
   putManifest,
   readManifest,
+  type Seen,
+  SeenAnywhere,
   StatIndex,
   storeTree,
 } from "../../lib/cas/mod.ts";
@@ -65,6 +67,29 @@ Deno.test("an unchanged file is not read again by the next process, a changed on
   await settle();
   await store();
   assert.ok(read.includes(dir.join("tree/b")));
+});
+
+Deno.test("what this process read counts at once, what another one did when it is old enough", async () => {
+  await using dir = await TempDir.make();
+  const { cas, read } = counted();
+  await Deno.mkdir(dir.join("tree"));
+  for (const name of ["a", "b", "c"]) await Deno.writeTextFile(dir.join("tree", name), name);
+  for (const name of ["a", "c"]) await Deno.utime(dir.join("tree", name), OLD, OLD);
+  await settle();
+  const reads = async (seen: Seen) => {
+    read.length = 0;
+    await storeTree(cas, dir.join("tree"), { seen });
+    return read.map((path) => path.slice(-1)).sort().join("");
+  };
+  await using index = await StatIndex.open(dir.join("seen.sqlite"));
+  assert.equal(await reads(new SeenAnywhere(index)), "abc");
+  const next = new SeenAnywhere(index);
+  assert.equal(await reads(next), "");
+  await Deno.writeTextFile(dir.join("tree/b"), "new b");
+  await Deno.utime(dir.join("tree/b"), OLD, OLD);
+  assert.equal(await reads(next), "b");
+  assert.equal(await reads(next), "");
+  assert.equal(await reads(new SeenAnywhere(index)), "b");
 });
 
 Deno.test("an index that is damaged is made anew", async () => {

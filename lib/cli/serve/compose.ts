@@ -1,7 +1,7 @@
 /** @module A server of its parts: store, tokens, leases, evaluations, routes. Nothing listens yet. */
 
-import type { Cas } from "../../cas/mod.ts";
-import { type Log, systemClock, systemIds } from "../../home/mod.ts";
+import { type Cas, SeenAnywhere, StatIndex } from "../../cas/mod.ts";
+import { type Log, messageOf, systemClock, systemIds } from "../../home/mod.ts";
 import {
   Agents,
   AgentSecrets,
@@ -41,7 +41,9 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
   const clock = systemClock;
   const ids = systemIds;
   const vcs = new GitVcs({ processes: systemProcesses({ log }), clock, ids, log });
-  const evaluations = new Evaluations({ db, cas, vcs, clock, log });
+  const index = await openIndex(paths.seen, log);
+  const seen = index === null ? {} : { seen: new SeenAnywhere(index) };
+  const evaluations = new Evaluations({ db, cas, vcs, clock, log, ...seen });
   const streams = new Streams({ db, cas, clock, log, owner: streamOwner });
   const secrets = await openSecrets(config.secrets, { home: paths.root, clock });
   const tables = agentTables(config, paths.config);
@@ -89,10 +91,21 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
       await engine.close();
       await evaluations.idle();
       await agents.idle();
+      await index?.[Symbol.asyncDispose]();
       await db[Symbol.asyncDispose]();
       if (Symbol.asyncDispose in cas) {
         await (cas as unknown as AsyncDisposable)[Symbol.asyncDispose]();
       }
     },
   };
+}
+
+/** What is known of files that were stored before, or null when that cannot be used: then they are read again. */
+async function openIndex(path: string, log: Log): Promise<StatIndex | null> {
+  try {
+    return await StatIndex.open(path);
+  } catch (error) {
+    log.event("store.no_index", { error: messageOf(error) });
+    return null;
+  }
 }
