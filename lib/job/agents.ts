@@ -1,6 +1,6 @@
 /** @module The agents of a server: asking for one, talking to it, and what came of it. */
 
-import type { Cas } from "../cas/mod.ts";
+import type { Cas, Seen } from "../cas/mod.ts";
 import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
 import type { Db, Row, Tx } from "../store/mod.ts";
 import type { Vcs } from "../vcs/mod.ts";
@@ -57,6 +57,8 @@ export interface AgentsDeps {
   /** Harnesses and MCP servers of the home's config. */
   readonly tables: AgentTables;
   readonly streams: Streams;
+  /** What is known of linked inputs, which need not be read then. Default: what this process read. */
+  readonly seen?: Seen;
 }
 
 /** The agents of a server. Call `bind`, then `resume`, before anything else. */

@@ -47,7 +47,18 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
   const streams = new Streams({ db, cas, clock, log, owner: streamOwner });
   const secrets = await openSecrets(config.secrets, { home: paths.root, clock });
   const tables = agentTables(config, paths.config);
-  const agents = new Agents({ db, cas, vcs, clock, ids, log, home: paths.root, tables, streams });
+  const agents = new Agents({
+    db,
+    cas,
+    vcs,
+    clock,
+    ids,
+    log,
+    home: paths.root,
+    tables,
+    streams,
+    ...seen,
+  });
   const { executor } = config;
   const pools = Object.fromEntries(
     Object.entries(executor.pools).map(([name, pool]) => [name, {
