@@ -19,6 +19,8 @@ const WIDTH = 8;
 /** More files of a workspace than this do not come back. */
 const MAX_FILES = 100_000;
 
+const NO_FILE = "it is a link or a special file, and agents share files alone";
+
 /** The difference, by path in the workspace: the new content, or null for a file that is gone. */
 export interface WorkspaceChanges {
   readonly changes: Readonly<Record<string, Cid | null>>;
@@ -38,9 +40,13 @@ export async function workspaceChanges(
   if (workspace === null) return { changes: {}, leftOut };
   const manifest = await inputs.manifests.read(workspace.manifest);
   const before = new Map<string, FileEntry>();
-  for (const entry of manifest.entries) if (!isLink(entry)) before.set(entry.path, entry);
+  const links = new Set<string>();
+  for (const entry of manifest.entries) {
+    if (isLink(entry)) links.add(entry.path);
+    else before.set(entry.path, entry);
+  }
   const same = placed === null ? new Set<string>() : await unchanged(placed);
-  const { files, shut } = await list(join(place.worktree, WORKSPACE), leftOut);
+  const { files, shut } = await list(join(place.worktree, WORKSPACE), links, leftOut);
   const changes = new Map<string, Cid | null>();
   for (const path of before.keys()) {
     const unknown = files.size >= MAX_FILES || shut.some((directory) => path.startsWith(directory));
@@ -79,8 +85,15 @@ interface Found {
   readonly shut: readonly string[];
 }
 
-/** The regular files beneath `root`, by safe paths. Links, special files and empty directories are passed over. */
-async function list(root: string, leftOut: LeftOut): Promise<Found> {
+/**
+ * The regular files beneath `root`, by safe paths. Empty directories are passed over, as are `links`, which were there;
+ * other links and special files are left out by name.
+ */
+async function list(
+  root: string,
+  links: ReadonlySet<string>,
+  leftOut: LeftOut,
+): Promise<Found> {
   const files = new Set<string>();
   const shut: string[] = [];
   const info = await Deno.lstat(root).catch(() => null);
@@ -94,8 +107,11 @@ async function list(root: string, leftOut: LeftOut): Promise<Found> {
       continue;
     }
     for (const entry of names) {
-      if (!entry.isFile && !entry.isDirectory) continue;
       const path = directory === "" ? entry.name : `${directory}/${entry.name}`;
+      if (!entry.isFile && !entry.isDirectory) {
+        if (!links.has(path)) leftOut.add(path, NO_FILE);
+        continue;
+      }
       const reason = unsafeReason(path) ??
         (path === "__proto__" ? "no report can hold that name" : null) ??
         (files.size >= MAX_FILES ? "there are too many" : null);

@@ -52,6 +52,11 @@ Deno.test("what an agent wrote, changed and removed in the workspace comes back,
     new: "new\n",
     "x/y/z": "deep\n",
   });
+  assert.deepEqual(report.left_out.map(({ path }) => path).sort(), [
+    "workspace/link",
+    "workspace/pipe",
+  ]);
+  assert.match(report.left_out[0]?.reason ?? "", /agents share files alone/);
   assert.equal(report.changed, false);
   assert.equal(report.work, null);
 });
