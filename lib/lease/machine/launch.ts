@@ -42,22 +42,22 @@ ${BEGIN}exec "$@" >"$out" 2>"$err"
 
 /**
  * The shell stays, to write down how the command ended when nobody else is there to see it, and to end it when its time
- * is over. A signal for the whole group is the command's to obey: the shell outlasts it.
+ * is over. A signal for the whole group is the command's to obey: the shell outlasts it. It calls its watchdog off by a
+ * signal that it does not trap itself: one that it does is lost on a subshell which has only just begun.
  */
 const OUTLIVING = `out=$1 err=$2 group=$3 exit=$4 seconds=$5
 shift 5
 ${BEGIN}exec >"$out" 2>"$err"
 trap : TERM INT HUP
 (
-  trap 'kill "$nap" 2>/dev/null; exit 0' TERM
+  trap 'kill "$!"; exit 0' USR1
   sleep "$seconds" &
-  nap=$!
-  wait "$nap" && kill -KILL 0
+  wait "$!" && kill -KILL 0
 ) >/dev/null 2>&1 &
 watch=$!
 "$@"
 code=$?
-kill -TERM "$watch" 2>/dev/null
+kill -USR1 "$watch" 2>/dev/null
 echo "$code" >"$exit"
 exit "$code"
 `;
