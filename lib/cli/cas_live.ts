@@ -1,10 +1,11 @@
-/** @module What of a store is live, as far as its home says: its database, and its pins. */
+/** @module What of a store is live, as far as its home says: its database, its pins, and its reports that wait. */
 
+import { join } from "node:path";
 import type { Cid, Finder } from "../cas/mod.ts";
 import type { HomePaths } from "../home/mod.ts";
 import { expiring, type RetentionDays } from "../job/mod.ts";
 import { openSqlite } from "../store/mod.ts";
-import { namingRows } from "./cas_named.ts";
+import { cidsOf, namingRows } from "./cas_named.ts";
 import { Pins } from "./cas_pins.ts";
 
 /** What a home says of the blobs that it needs. */
@@ -40,6 +41,10 @@ export async function openHomeNeeds(paths: HomePaths, days: RetentionDays): Prom
       async find(found) {
         for (const cid of await named()) await found(cid);
         for (const { cid } of await pins.list()) await found(cid);
+        // Reports of this home's worker that no server has taken yet.
+        for await (const text of textsIn(paths.spool)) {
+          for (const cid of cidsOf(text)) await found(cid);
+        }
       },
       async [Symbol.asyncDispose]() {
         await db?.[Symbol.asyncDispose]();
@@ -49,4 +54,23 @@ export async function openHomeNeeds(paths: HomePaths, days: RetentionDays): Prom
     await db?.[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+/** The texts of the files beneath `directory`, which may be missing, and whose files may go meanwhile. */
+async function* textsIn(directory: string): AsyncGenerator<string> {
+  try {
+    for await (const { name, isDirectory, isFile } of Deno.readDir(directory)) {
+      const path = join(directory, name);
+      if (isDirectory) yield* textsIn(path);
+      if (!isFile) continue;
+      const text = await Deno.readTextFile(path).catch(ignoreAbsence);
+      if (text !== undefined) yield text;
+    }
+  } catch (error) {
+    ignoreAbsence(error);
+  }
+}
+
+function ignoreAbsence(error: unknown): undefined {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }

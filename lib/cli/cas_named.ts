@@ -110,7 +110,12 @@ function cidsIn(row: Row, over: readonly string[]): Set<Cid> {
   const found = new Set<Cid>();
   for (const [column, value] of Object.entries(row)) {
     if (typeof value !== "string" || over.includes(column)) continue;
-    for (const [text] of value.matchAll(CIDS)) if (isCid(text)) found.add(text);
+    for (const cid of cidsOf(value)) found.add(cid);
   }
   return found;
+}
+
+/** The addresses in a text. */
+export function cidsOf(text: string): Cid[] {
+  return [...text.matchAll(CIDS)].map(([cid]) => cid).filter(isCid);
 }

@@ -67,7 +67,10 @@ Deno.test("sublet cas gc keeps what the home names, what that names, and pins; t
   await nameBlobs(home.join("sublet.db"), names);
   const pinned = await cas.put(text("pinned"));
   const garbage = await cas.put(text("garbage"));
-  const live = [...Object.values(names), input, await cas.put(text("1,2,3")), pinned];
+  const waiting = await cas.put(text("of a report that waits"));
+  await Deno.mkdir(home.join("spool/worker"), { recursive: true });
+  await Deno.writeTextFile(home.join("spool/worker/1.json"), JSON.stringify({ log: waiting }));
+  const live = [...Object.values(names), waiting, input, await cas.put(text("1,2,3")), pinned];
   // Older than the shortest grace, by the second that times of change are told by.
   await new Promise((resolve) => setTimeout(resolve, 3_500));
 
@@ -82,7 +85,7 @@ Deno.test("sublet cas gc keeps what the home names, what that names, and pins; t
   assert.equal(JSON.parse(young.stdout).removed, 0);
   const status = await sublet(home.path, "cas", "status", "--garbage", "--grace", "1s", "--json");
   const told = JSON.parse(status.stdout);
-  assert.deepEqual([told.blobs, told.garbage.blobs, told.garbage.live], [10, 1, 9]);
+  assert.deepEqual([told.blobs, told.garbage.blobs, told.garbage.live], [11, 1, 10]);
 
   const { code, stdout, stderr } = await sublet(home.path, "cas", "gc", "--grace", "1s");
   assert.equal(code, 0, stderr);
