@@ -152,9 +152,14 @@ async function quiet(
   const { MIN_GRACE_MS } = await import("../cas/mod.ts");
   if (store.keepsAsked && graceMs >= MIN_GRACE_MS) return null;
   const { takeHome } = await import("./server_lock.ts");
+  const { quietStore } = await import("./store_lock.ts");
+  const held = new DisposableStack();
   try {
-    return await takeHome(paths);
+    held.use(quietStore(paths));
+    held.use(await takeHome(paths));
+    return held;
   } catch (error) {
+    held.dispose();
     const why = store.keepsAsked
       ? `a grace of less than ${MIN_GRACE_MS / 60_000} minutes`
       : "a collection in this kind of store";

@@ -10,6 +10,7 @@ import type { Output } from "./output.ts";
 import { openTable } from "./home_cas.ts";
 import { readSettings } from "./serve/settings.ts";
 import { aborted, endingSignal } from "./signals.ts";
+import { serveStore } from "./store_lock.ts";
 
 const SHUTDOWN_MS = 5000;
 
@@ -19,6 +20,7 @@ export async function serveCas(listen: string, output: Output): Promise<void> {
   const { network, paths } = settings;
   if (network.listen === null) throw new Error("readSettings was given an address");
   await makeHome(paths.root);
+  using _serving = serveStore(paths);
   using ending = endingSignal();
   await using db = await openSqlite(paths.db);
   const cas: Cas & Serving = await openTable(settings.config.cas, paths);

@@ -153,3 +153,33 @@ Deno.test("sublet cas gc does not touch a store of which the home knows nothing,
   assert.equal(JSON.parse(done.stdout).removed, 1, done.stderr);
   assert.equal(await cas.get(cid), null);
 });
+
+Deno.test("a collection that must be alone and sublet cas serve refuse each other", async () => {
+  await using home = await TempDir.make();
+  await using cas = await openDisk({ path: home.join("store") });
+  const cid = await cas.put(text("told to be there"));
+  const [program = "", ...argv] = selfCommand(["cas", "serve", "--listen", "127.0.0.1:0"]);
+  const server = new Deno.Command(program, {
+    args: argv,
+    env: { SUBLET_HOME: home.path },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const output = server.stdout.getReader();
+  try {
+    assert.match(new TextDecoder().decode((await output.read()).value), /^cas serving on /);
+    const refused = await sublet(home.path, "cas", "gc", "--alone", "--grace", "1s");
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.stderr, /less than 60 minutes needs .* cas serve/);
+    assert.equal(await cas.has(cid), true);
+    const patient = await sublet(home.path, "cas", "gc", "--alone", "--grace", "24h");
+    assert.equal(patient.code, 0, patient.stderr);
+  } finally {
+    server.kill("SIGKILL");
+    await server.status;
+    await output.cancel();
+  }
+  const after = await sublet(home.path, "cas", "gc", "--alone", "--grace", "1s");
+  assert.equal(after.code, 0, after.stderr);
+});
