@@ -1,6 +1,7 @@
 /** @module A store that is served over a real socket, and its client. */
 
 import { type Cas, casService, type CasServiceOptions, openHttpCas } from "../../lib/cas/mod.ts";
+import { endHashPool } from "../../lib/cas/hash_pool.ts";
 import { systemClock } from "../../lib/home/mod.ts";
 import { openHttpClient, serveHttp } from "../../lib/net/mod.ts";
 
@@ -41,6 +42,8 @@ export async function serveStore(
     async [Symbol.asyncDispose]() {
       await cas[Symbol.asyncDispose]();
       await server.shutdown(5_000);
+      // The threads that hashed parts would wait for more of them.
+      await endHashPool();
     },
   };
 }

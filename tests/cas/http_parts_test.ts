@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { casService, checkCas, cidOf, openDisk, openHttpCas, Uploads } from "../../lib/cas/mod.ts";
 import { systemClock } from "../../lib/home/mod.ts";
+import { endHashPool } from "../../lib/cas/hash_pool.ts";
 import { openHttpClient, serveHttp } from "../../lib/net/mod.ts";
 import { TempDir } from "../kit/mod.ts";
 import { leftovers } from "./disk_kit.ts";
@@ -111,6 +112,7 @@ async function serve({ root, parts = true, asked = [] }: Options) {
     async [Symbol.asyncDispose]() {
       await server.shutdown(0);
       await store[Symbol.asyncDispose]();
+      await endHashPool();
     },
   };
 }

@@ -375,7 +375,7 @@ Deno.test("a large blob arrives whole at clients that read slowly, and within th
 
 Deno.test("a client that leaves in the middle of a GET does no harm", async () => {
   await using scratch = await TempDir.make();
-  const store = await openDisk({ path: scratch.join("store") });
+  await using store = await openDisk({ path: scratch.join("store") });
   await using served = await serveStore(store, scratch.path);
   const cid = await store.put(noise(20_000_000));
   for (let i = 0; i < 5; i++) {

@@ -10,7 +10,8 @@ Deno.test("a disk store over HTTP keeps the contract of a store", async () => {
   const root = scratch.join("store");
   const tmp = scratch.join("spool");
   await Deno.mkdir(tmp);
-  await using served = await serveStore(await openDisk({ path: root }), tmp);
+  await using store = await openDisk({ path: root });
+  await using served = await serveStore(store, tmp);
   await checkCas(() => Promise.resolve(served.cas), {
     scratch: scratch.path,
     damage: (cid, how) => damageObject(root, cid, how),
