@@ -13,6 +13,7 @@ import { twoLengths } from "./framing.ts";
 import { onError } from "./http_error.ts";
 import type { Tls } from "./https_network.ts";
 import { InFlight } from "./in_flight.ts";
+import { Listener } from "./listener.ts";
 import { claimSocket, closeToOthers } from "./socket_file.ts";
 
 /** How a server is started. Exactly one of `listen` and `unix` says where. */
@@ -67,28 +68,38 @@ function listenTcp(options: ServeOptions, listen: Address): HttpServer {
   const inFlight = new InFlight();
   const tls = options.tls ?? null;
   const answer = handler(options, inFlight);
-  const server = start(formatAddress(listen), (common) =>
-    Deno.serve({
-      ...common,
-      hostname: listen.host,
-      port: listen.port,
-      ...(tls === null ? {} : { cert: tls.cert, key: tls.key }),
-    }, (request, info) => answer(request, new TcpPeer(info.remoteAddr))));
+  const open = (port: number, signal: AbortSignal) =>
+    start(formatAddress(listen), (common) =>
+      Deno.serve({
+        ...common,
+        signal,
+        hostname: listen.host,
+        port,
+        ...(tls === null ? {} : { cert: tls.cert, key: tls.key }),
+      }, (request, info) => answer(request, new TcpPeer(info.remoteAddr))));
+  const first = new AbortController();
+  const server = open(listen.port, first.signal);
   const addr = { host: listen.host, port: server.addr.port };
   const url = `${tls === null ? "http" : "https"}://${formatAddress(addr)}`;
-  return new RunningServer(url, addr, server, inFlight);
+  const again = (signal: AbortSignal) => Promise.resolve(open(addr.port, signal));
+  return new RunningServer(url, addr, new Listener(server, first, again, options.log), inFlight);
 }
 
 async function listenUnix(options: ServeOptions, path: string): Promise<HttpServer> {
-  await claimSocket(path);
   const inFlight = new InFlight();
   const answer = handler(options, inFlight);
-  const server = start(
-    path,
-    (common) => Deno.serve({ ...common, path }, (request) => answer(request, UNIX_PEER)),
-  );
-  await closeToOthers(path);
-  return new RunningServer(`unix:${path}`, null, server, inFlight);
+  const open = async (signal: AbortSignal) => {
+    await claimSocket(path);
+    const server = start(
+      path,
+      (common) => Deno.serve({ ...common, signal, path }, (request) => answer(request, UNIX_PEER)),
+    );
+    await closeToOthers(path);
+    return server;
+  };
+  const first = new AbortController();
+  const listener = new Listener(await open(first.signal), first, open, options.log);
+  return new RunningServer(`unix:${path}`, null, listener, inFlight);
 }
 
 interface Common {
@@ -153,14 +164,14 @@ function handler(
 class RunningServer implements HttpServer {
   readonly url: string;
   readonly addr: Address | null;
-  readonly #server: Deno.HttpServer<Deno.Addr>;
+  readonly #server: Listener;
   readonly #inFlight: InFlight;
   #stopped: Promise<void> | null = null;
 
   constructor(
     url: string,
     addr: Address | null,
-    server: Deno.HttpServer<Deno.Addr>,
+    server: Listener,
     inFlight: InFlight,
   ) {
     this.url = url;
