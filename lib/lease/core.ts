@@ -8,7 +8,7 @@ import { Delayed } from "./delayed.ts";
 import { Drains } from "./drains.ts";
 import type { Pool, Slots } from "./gates.ts";
 import type { JobKind } from "./kind.ts";
-import type { LiveLease } from "./member.ts";
+import type { LiveLease, Member } from "./member.ts";
 import { Offers } from "./offers.ts";
 import { QueueIndex } from "./queue_index.ts";
 import { Roster } from "./roster.ts";
@@ -107,6 +107,18 @@ export class Core {
     if (this.state === "open") return;
     const why = this.state === "new" ? "is starting" : "stops";
     throw new SubletError("unavailable", `the server ${why}: ask again`);
+  }
+
+  /**
+   * Milliseconds of silence until `member` is unreachable: what it was told when that is longer, since it calls by it.
+   */
+  graceOf(member: Member): number {
+    return Math.max(this.graceMs, member.graceMs);
+  }
+
+  /** Milliseconds of silence until `lease` expires: what its worker was told when that is longer, since it stops by it. */
+  tolerationOf(lease: LiveLease): number {
+    return Math.max(this.tolerationMs, this.roster.get(lease.worker)?.tolerationMs ?? 0);
   }
 
   /** A lease was granted, durably. The queue's counts know it already. */

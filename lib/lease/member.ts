@@ -65,6 +65,9 @@ export class Member {
   standingReason: string | null = null;
   /** Wall time by which it is to be empty, once drained. */
   drainBy: number | null = null;
+  /** The times that it was told when it registered, which may have been by a server that had others. */
+  graceMs = 0;
+  tolerationMs = 0;
   joinedAt: number;
   local = false;
   cursor: number;

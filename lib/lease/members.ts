@@ -27,6 +27,8 @@ export type WorkerRow = Row & {
   paused_at: number | null;
   standing_reason: string | null;
   drain_by: number | null;
+  told_grace: number | null;
+  told_toleration: number | null;
   left_at: number | null;
 };
 
@@ -65,6 +67,8 @@ export function memberOf(core: Core, row: WorkerRow, heard: number): Member {
   member.pausedAt = row.paused_at;
   member.standingReason = row.standing_reason ?? null;
   member.drainBy = row.drain_by ?? null;
+  member.graceMs = (row.told_grace ?? 0) * 1000;
+  member.tolerationMs = (row.told_toleration ?? 0) * 1000;
   member.left = row.left_at !== null;
   member.noLease = row.no_lease as WhyNoLease | null;
   return member;

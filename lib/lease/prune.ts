@@ -37,7 +37,7 @@ export async function pruneWorkers(core: Core, before: number): Promise<string[]
   const isGone = (name: string) => {
     const member = core.roster.get(name);
     return member !== undefined && member.seenAt < before && member.live.size === 0 &&
-      core.clock.monotonic() - member.heard >= core.graceMs;
+      core.clock.monotonic() - member.heard >= core.graceOf(member);
   };
   const gone = [...core.roster.all()].map(({ name }) => name).filter(isGone);
   if (gone.length === 0) return [];

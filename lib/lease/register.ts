@@ -129,7 +129,7 @@ async function replace(core: Core, tx: Tx, caller: WorkerCaller, old: WorkerRow)
   }
   const known = core.roster.get(caller.name);
   if (known === undefined || known.left) return;
-  const leftMs = known.heard + core.graceMs - core.clock.monotonic();
+  const leftMs = known.heard + core.graceOf(known) - core.clock.monotonic();
   if (leftMs <= 0) return;
   if (known.heardSinceStart) throw superseded(caller.name, leftMs / 1000);
   throw new SubletError(
@@ -183,6 +183,8 @@ function rowOf(
     standing_reason: old?.standing_reason ?? null,
     drain_by: old?.drain_by ?? null,
     left_at: null,
+    told_grace: core.timing.grace,
+    told_toleration: core.timing.toleration,
   };
 }
 

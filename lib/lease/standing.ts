@@ -116,7 +116,7 @@ export async function remove(core: Core, name: string): Promise<void> {
         `worker ${name} holds ${held.leases} leases: drain it first (sublet worker drain ${name})`,
       );
     }
-    if (!member.left && core.clock.monotonic() - member.heard < core.graceMs) {
+    if (!member.left && core.clock.monotonic() - member.heard < core.graceOf(member)) {
       throw new SubletError("conflict", `worker ${name} still calls: stop it first`);
     }
     await tx.run("DELETE FROM lease_workers WHERE name = ?", [name]);

@@ -135,7 +135,9 @@ export class Sweep {
     let now = core.clock.monotonic();
     const silent: Member[] = [];
     for (const member of core.roster.all()) {
-      if (member.live.size > 0 && !member.unreachable && now - member.heard >= core.graceMs) {
+      if (
+        member.live.size > 0 && !member.unreachable && now - member.heard >= core.graceOf(member)
+      ) {
         silent.push(member);
       }
     }
@@ -144,7 +146,7 @@ export class Sweep {
     now = core.clock.monotonic();
     const due: LiveLease[] = [];
     for (const lease of core.roster.live.values()) {
-      if (now - lease.renewed >= core.tolerationMs) due.push(lease);
+      if (now - lease.renewed >= core.tolerationOf(lease)) due.push(lease);
     }
     if (due.length > 0 && this.#isMassSilence(now)) return await this.#forgive("mass_silence");
     const failures: unknown[] = [];
@@ -166,7 +168,7 @@ export class Sweep {
     let holders = 0;
     for (const member of this.#core.roster.all()) {
       if (member.local || member.left) continue;
-      if (now - member.heard < this.#core.graceMs) {
+      if (now - member.heard < this.#core.graceOf(member)) {
         this.#forgiven = false;
         return false;
       }
@@ -182,7 +184,7 @@ export class Sweep {
     const marked = await core.db.write(async (tx) => {
       // A heartbeat that came first has won.
       const silence = core.clock.monotonic() - member.heard;
-      if (silence < core.graceMs || member.unreachable) return false;
+      if (silence < core.graceOf(member) || member.unreachable) return false;
       for (const lease of member.live.values()) {
         await record(tx, core.wall(), {
           event: "unreachable",
@@ -206,7 +208,7 @@ export class Sweep {
     const reason = await core.write(async (tx) => {
       // A heartbeat or a report that came first has won.
       const silence = core.clock.monotonic() - lease.renewed;
-      if (silence < core.tolerationMs) return null;
+      if (silence < core.tolerationOf(lease)) return null;
       const row = await leaseById(tx, lease.id);
       if (row === null || !isLive(row)) {
         // Somebody else ended it in the database: memory must not ask again and again.
@@ -229,11 +231,11 @@ export class Sweep {
     let next = Infinity;
     for (const member of core.roster.all()) {
       if (member.live.size > 0 && !member.unreachable) {
-        next = Math.min(next, member.heard + core.graceMs);
+        next = Math.min(next, member.heard + core.graceOf(member));
       }
     }
     for (const lease of core.roster.live.values()) {
-      next = Math.min(next, lease.renewed + core.tolerationMs);
+      next = Math.min(next, lease.renewed + core.tolerationOf(lease));
     }
     return next;
   }

@@ -218,7 +218,7 @@ function leaseView(core: Core, row: LeaseColumns): LeaseView {
     renewed_at: isoOrNull(renewed),
     expires_at: live === undefined || renewed === null
       ? null
-      : isoTime(renewed + core.tolerationMs),
+      : isoTime(renewed + core.tolerationOf(live)),
     revoked_at: isoOrNull(row.revoked_at),
     ended_at: isoOrNull(row.ended_at),
     reason: lost ?? cancelled ?? settled ?? null,

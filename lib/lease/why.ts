@@ -7,7 +7,7 @@ import type { Member } from "./member.ts";
 
 /** Whether the worker was heard within the grace period, and has not ended. */
 export function isReachable(core: Core, member: Member): boolean {
-  return !member.left && core.clock.monotonic() - member.heard < core.graceMs;
+  return !member.left && core.clock.monotonic() - member.heard < core.graceOf(member);
 }
 
 /** Why `member` takes no job of the class `slots` now, or null when it may. */

@@ -16,6 +16,7 @@ const FILES: readonly string[] = [
   "0008_agents.sql",
   "0009_lease_faults.sql",
   "0010_secrets.sql",
+  "0011_worker_timing.sql",
 ];
 
 /** One migration: its number counts from 1. */

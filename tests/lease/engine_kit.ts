@@ -14,6 +14,7 @@ import {
   type Pool,
   type Submission,
   type Submitted,
+  type Timing,
   type WorkerCaller,
 } from "../../lib/lease/mod.ts";
 import { type Db, openSqlite, type Tx } from "../../lib/store/mod.ts";
@@ -122,6 +123,8 @@ export interface RigOptions {
 export class Rig implements AsyncDisposable {
   readonly events: { event: string; fields: Record<string, unknown> }[] = [];
   readonly ids = countingIds();
+  /** Of the next engine. */
+  timing: Timing = TIMING;
   engine: LeaseEngine;
   #keys = 0;
 
@@ -154,7 +157,8 @@ export class Rig implements AsyncDisposable {
     const { db, cas, clock, ids, kinds } = this;
     const pools = this.options.pools ?? { lab: { evaluations: 2 } };
     const { keepDays = null } = this.options;
-    return new LeaseEngine({ db, cas, clock, ids, log, kinds, timing: TIMING, pools, keepDays });
+    const { timing } = this;
+    return new LeaseEngine({ db, cas, clock, ids, log, kinds, timing, pools, keepDays });
   }
 
   /** Another engine on the same database, after a close of the first or a crash of it. */

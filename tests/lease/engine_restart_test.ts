@@ -155,3 +155,27 @@ Deno.test("timing that would let a job run twice is refused", async () => {
     });
   }
 });
+
+Deno.test("a worker that was told longer times keeps its lease by them until it registers again", async () => {
+  await using rig = await Rig.make();
+  const { job, lease } = await rig.submit();
+  const worker = await rig.joined("w");
+  await worker.take();
+  rig.timing = { renew: 2, grace: 6, toleration: 12 };
+  await rig.restart();
+  const reachable = () => rig.engine.listWorkers().map(({ reachable }) => reachable);
+  assert.deepEqual([...await worker.heartbeat(lease)], [[lease, "renewed"]]);
+  await rig.clock.advance(10_000);
+  assert.deepEqual(reachable(), [true], "it calls every 10 s, as it was told");
+  await rig.clock.advance(289_999);
+  assert.equal((await rig.engine.showJob(job)).lease, lease, "it stops its job by 300 s");
+  await rig.clock.advance(1);
+  const next = (await rig.engine.showJob(job)).lease;
+  assert.ok(next > lease);
+  const again = await rig.joined("w");
+  assert.equal(await again.take(), next);
+  await rig.clock.advance(11_999);
+  assert.equal((await rig.engine.showJob(job)).lease, next);
+  await rig.clock.advance(1);
+  assert.ok((await rig.engine.showJob(job)).lease > next, "now it knows the shorter times");
+});

@@ -59,12 +59,12 @@ export const MUTATIONS: readonly Mutation[] = [
   ]),
   mutation("leases expire when their worker is unreachable", [
     "sweep.ts",
-    "if (now - lease.renewed >= core.tolerationMs) due.push(lease);",
+    "if (now - lease.renewed >= core.tolerationOf(lease)) due.push(lease);",
     "if (now - lease.renewed >= core.graceMs) due.push(lease);",
-  ], ["sweep.ts", "if (silence < core.tolerationMs) return null;", ""]),
+  ], ["sweep.ts", "if (silence < core.tolerationOf(lease)) return null;", ""]),
   mutation("leases never expire", [
     "sweep.ts",
-    "if (silence < core.tolerationMs) return null;",
+    "if (silence < core.tolerationOf(lease)) return null;",
     "if (silence > 0) return null;",
   ]),
   mutation("a heartbeat renews nothing", [
