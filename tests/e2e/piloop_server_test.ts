@@ -207,7 +207,7 @@ Deno.test("a worker joins a server that answers as piloop's does", async (t) => 
         protocol: 7,
         version: null,
         pool: "lab",
-        runners: ["process"],
+        runners: ["process", "session"],
         sample: null,
         cas_probe: null,
         labels: null,
@@ -305,11 +305,21 @@ Deno.test("a worker joins a server that answers as piloop's does", async (t) => 
     },
   );
 
-  await t.step("an agent's job, which it cannot run, is given back with the reason", async () => {
-    server.queue.push(server.put('{"kind":"agent","agent_session":1,"place":"runs/1"}'));
+  await t.step("a job of a kind that it does not know is given back with the reason", async () => {
+    server.queue.push(server.put('{"kind":"dance","place":"runs/1"}'));
     const lost = await until("it gives the lease back", () => server.of("lost")[1]);
     assert.equal(lost.lease, 2);
-    assert.match(lost.reason, /no job of kind "agent"/);
+    assert.match(lost.reason, /no job of kind "dance"/);
+  });
+
+  await t.step("an agent's job that is none is answered with what is wrong", async () => {
+    const reports = server.of("report").length;
+    server.queue.push(server.put('{"kind":"agent","agent_session":1,"place":"runs/1"}'));
+    const answer = await until(
+      "it answers",
+      () => server.of("lost")[2] ?? server.of("report")[reports],
+    );
+    assert.match(JSON.stringify(answer), /the job is not valid: artifact/);
   });
 
   await t.step("every upload had its length, and no call is unknown to piloop", () => {

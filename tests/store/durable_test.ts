@@ -153,6 +153,16 @@ Deno.test("a file is synced where it is, and one that is not there is an error",
   log.close();
 });
 
+Deno.test("a file that is there is opened at once, so that a sync needs no other", async () => {
+  await using dir = await TempDir.make();
+  const path = dir.join("log");
+  await Deno.writeTextFile(path, "x");
+  const log = new SyncedFile(path);
+  await Deno.rename(path, dir.join("elsewhere"));
+  await log.sync();
+  log.close();
+});
+
 Deno.test("a rollback that fails ends the lane with an error, and takes the process nowhere", async () => {
   const disk = new SlowDisk();
   const connection = new Connection(":memory:", false, 0);

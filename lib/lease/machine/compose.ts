@@ -91,7 +91,7 @@ export async function composeWorker(parts: WorkerParts): Promise<LeaseWorker> {
     cas,
     sampleHost,
     runners: [evaluations, agents],
-    evaluators: ["process", "session"],
+    evaluators: ["process"],
     spool: new FileSpool(home, log),
     incarnation: await nextIncarnation(home, parts.key, ids, log),
     pool: parts.pool,
