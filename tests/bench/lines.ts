@@ -23,10 +23,10 @@ export class LineChild implements AsyncDisposable {
   readonly #lines: AsyncGenerator<string>;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
 
-  constructor(script: string, args: readonly string[]) {
+  constructor(script: string, args: readonly string[], flags: readonly string[] = []) {
     const path = new URL(script, import.meta.url).pathname;
     this.#child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-lock", "--no-check", path, ...args],
+      args: ["run", "-A", "--no-lock", "--no-check", ...flags, path, ...args],
       stdin: "piped",
       stdout: "piped",
       stderr: "inherit",

@@ -3,6 +3,7 @@
 import { type Clock, systemClock } from "../../lib/home/mod.ts";
 import type { LeaseEngine, WorkerCaller } from "../../lib/lease/mod.ts";
 import { type Db, openSqlite } from "../../lib/store/mod.ts";
+import { V8_FLAGS } from "../../scripts/v8_flags.ts";
 import { TempDir, until } from "../kit/mod.ts";
 import type { Figure } from "./figure.ts";
 import { type ServerReady, startEngine } from "./lease_app.ts";
@@ -50,7 +51,8 @@ async function together(
   workers: number,
   leases: "report" | "hold",
 ): Promise<{ server: LineChild; client: LineChild } & AsyncDisposable> {
-  const server = new LineChild("./scale_server.ts", [path, String(workers)]);
+  const flags = [`--v8-flags=${V8_FLAGS}`];
+  const server = new LineChild("./scale_server.ts", [path, String(workers)], flags);
   const client = new LineChild("./scale_client.ts", []);
   const dispose = async () => {
     await client[Symbol.asyncDispose]();
