@@ -322,13 +322,18 @@ Deno.test("a worker joins a server that answers as piloop's does", async (t) => 
     assert.match(JSON.stringify(answer), /the job is not valid: artifact/);
   });
 
-  await t.step("every upload had its length, and no call is unknown to piloop", () => {
-    assert.ok(server.uploads.length > 0);
-    for (const { length, status } of server.uploads) {
-      assert.ok(length !== null && status === 201, `${length} ${status}`);
-    }
-    assert.deepEqual(server.odd, []);
-  });
+  await t.step(
+    "every upload had its length, and calls that piloop does not know are no more than one each",
+    () => {
+      assert.ok(server.uploads.length > 0);
+      for (const { length, status } of server.uploads) {
+        assert.ok(length !== null && status === 201, `${length} ${status}`);
+      }
+      // A worker tells what a job writes, and leaves off when the server takes none of it.
+      const odd = server.odd.filter((call) => call !== "leave");
+      assert.ok(odd.length === 0 || odd.length === 1 && odd[0] === "saved", String(odd));
+    },
+  );
 });
 
 Deno.test("with --once it takes one lease of a server that does not know that word", async () => {
