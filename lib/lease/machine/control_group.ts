@@ -48,10 +48,18 @@ export class ControlGroups {
 
   /** End everything in the group at `path`: who was there, and whether somebody still is. */
   async end(path: string): Promise<{ readonly pids: number[]; readonly left: boolean }> {
+    if (!await isThere(path)) return { pids: [], left: false };
     const said = await ask("/bin/sh", "-c", END, "sh", path);
     const pids = [...said.matchAll(/^(\d+)$/gm)].map((match) => Number(match[1]));
     return { pids: pids.filter((pid) => pid !== 0), left: /^left$/m.test(said) };
   }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return await Deno.stat(path).then(
+    () => true,
+    (error) => !(error instanceof Deno.errors.NotFound),
+  );
 }
 
 async function findParent(): Promise<string | null> {

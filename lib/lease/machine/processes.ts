@@ -72,7 +72,8 @@ class SystemProcesses implements Processes {
       env,
       stdout,
       stderr,
-      group: await this.#groups.of(spec.tag),
+      // To join one takes the kernel 15 ms or more, which is much for a job that may be over in as many.
+      group: spec.outlives === undefined ? null : await this.#groups.of(spec.tag),
       ...(outlives === undefined ? {} : { outlives }),
     });
     const child: Child = {
