@@ -7,7 +7,7 @@
 
 import { type Clock, type Log, nullLog, systemClock } from "../home/mod.ts";
 import { SubletError } from "../home/mod.ts";
-import { type Caller, checkAccess, type Peer, readJson } from "../net/mod.ts";
+import { type Caller, checkAccess, pathOf, type Peer, readJson, type Who } from "../net/mod.ts";
 import { isCid, parseCid, sameBlob } from "./cid.ts";
 import { EMPTY } from "./empty.ts";
 import { get, head, quick, type Served } from "./http_get.ts";
@@ -17,14 +17,6 @@ import { Refusal, Refusals } from "./http_refusal.ts";
 import { answerUpload } from "./http_uploads.ts";
 import { MAX_QUESTION, missingQuestion } from "./http_wire.ts";
 import type { Uploads } from "./uploads.ts";
-
-/** Says who calls. */
-export interface Who {
-  /** The caller, when that is known at once; else null. */
-  known(headers: Headers, peer: Peer): Caller | null;
-  /** The caller. Throws `unauthenticated`. */
-  identify(headers: Headers, peer: Peer): Promise<Caller>;
-}
 
 /** How a store is served. */
 export interface CasServiceOptions {
@@ -44,14 +36,6 @@ const CID_LENGTH = 59;
 /** Whoever calls from within the process. */
 const INSIDE: Peer = { address: null, unix: true };
 const ANYBODY: Caller = { name: "anybody", access: "worker", pool: null };
-
-/** The path of an absolute URL, without its query. */
-function pathOf(url: string): string {
-  const from = url.indexOf("/", url.indexOf("://") + "://".length);
-  if (from < 0) return "/";
-  const query = url.indexOf("?", from);
-  return query < 0 ? url.slice(from) : url.slice(from, query);
-}
 
 /** A served store. */
 export class CasService {
@@ -129,7 +113,7 @@ export class CasService {
 
   async #missing(request: Request): Promise<Response> {
     if (request.method !== "POST") throw notAllowed(request.method, `${PREFIX}missing`, "POST");
-    const { cids } = await readJson({ req: { raw: request } }, missingQuestion, MAX_QUESTION);
+    const { cids } = await readJson(request, missingQuestion, MAX_QUESTION);
     const missing = await this.#cas.missing(cids.filter((cid) => !sameBlob(cid, EMPTY)));
     return Response.json({ missing });
   }

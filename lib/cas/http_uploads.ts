@@ -64,7 +64,7 @@ async function begin(
   request: Request,
   token: string,
 ): Promise<Response> {
-  const { cid, length } = await readJson({ req: { raw: request } }, uploadQuestion, MAX_QUESTION);
+  const { cid, length } = await readJson(request, uploadQuestion, MAX_QUESTION);
   gate.check(token, true);
   const what = `blob ${cid}`;
   if (length === 0) checkAddress(EMPTY, { expectedCid: cid });

@@ -42,7 +42,7 @@ export { type Fault, inspect, type InspectOptions, isInspectable } from "./inspe
 export type { Reach as BucketReach } from "./objects_reach.ts";
 export { bucketReach, type CasContext, type CasTable, casTable, openCas, whereIs } from "./open.ts";
 export type { Reach } from "./objects_reach.ts";
-export { CasService, casService, type CasServiceOptions, type Who } from "./http_service.ts";
+export { CasService, casService, type CasServiceOptions } from "./http_service.ts";
 export { collectGarbage, type GarbageOptions, type GarbageReport, isCollectable } from "./gc.ts";
 export { MIN_GRACE_MS } from "./gc_keep.ts";
 export { type Finder, LiveBlobs } from "./gc_live.ts";

@@ -62,7 +62,7 @@ export function processHeader(request: Request, name: string): string | null {
 
 /** The request's body as `schema` reads it. Throws `too_large`, `invalid_request`, `invalid_body`. */
 export function readRequest<T>({ name, request }: Call, schema: z.ZodType<T>): Promise<T> {
-  return readJson({ req: { raw: request } }, schema, name === "report" ? MAX_REPORT : MAX_BODY);
+  return readJson(request, schema, name === "report" ? MAX_REPORT : MAX_BODY);
 }
 
 /** The request's body as `schema` reads it, after `first` has seen it in whatever shape it is. */
@@ -71,7 +71,7 @@ export async function readRequestAfter<T>(
   first: (raw: unknown) => void,
   schema: z.ZodType<T>,
 ): Promise<T> {
-  const raw = await readJson({ req: { raw: request } }, z.unknown(), MAX_BODY);
+  const raw = await readJson(request, z.unknown(), MAX_BODY);
   first(raw);
   const parsed = schema.safeParse(raw);
   if (parsed.success) return parsed.data;

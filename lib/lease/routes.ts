@@ -6,7 +6,7 @@
 import type { Cid } from "../cas/mod.ts";
 import { type Log, messageOf, nullLog, SubletError } from "../home/mod.ts";
 import type { SavedPart } from "../job/mod.ts";
-import { type Caller, onError, pathOf, type Peer } from "../net/mod.ts";
+import { type Caller, onError, pathOf, type Peer, type Who } from "../net/mod.ts";
 import type { Tx } from "../store/mod.ts";
 import type { CommandResult } from "./client.ts";
 import type { LeaseEngine } from "./engine.ts";
@@ -88,14 +88,6 @@ export interface LeaseRouteOptions {
 const PREFIX = "/v1/executor/";
 
 type Handler = (call: Call, worker: WorkerCaller) => Promise<Response>;
-
-/** Says who calls; {@linkcode Authenticator} does. */
-export interface Who {
-  /** The caller, when that is known at once; else null. */
-  known(headers: Headers, peer: Peer): Caller | null;
-  /** The caller. Throws `unauthenticated`. */
-  identify(headers: Headers, peer: Peer): Promise<Caller>;
-}
 
 /**
  * Answers the calls of workers, and gives null for a path that is none. A worker calls often, and thousands of them wait

@@ -32,6 +32,14 @@ export interface Network {
   identify(headers: Headers, peer: Peer): Caller | Refused;
 }
 
+/** Says who calls; `Authenticator` does. */
+export interface Who {
+  /** The caller, when that is known at once; else null. */
+  known(headers: Headers, peer: Peer): Caller | null;
+  /** The caller. Throws `unauthenticated`. */
+  identify(headers: Headers, peer: Peer): Promise<Caller>;
+}
+
 /** A request of {@linkcode HttpClient}. */
 export interface HttpRequest {
   readonly method: string;

@@ -9,17 +9,17 @@ const MAX_NAMED = 8;
 const BODY_SECONDS = 30;
 
 /**
- * The JSON body of `c`'s request, as `schema` reads it. Throws `too_large` (413) beyond `maxBytes`, `invalid_request`
+ * The JSON body of `request`, as `schema` reads it. Throws `too_large` (413) beyond `maxBytes`, `invalid_request`
  * (400) for what is no JSON, `slow_request` (408) for a body that takes longer than `seconds`, and `invalid_body` (422),
  * which names the fields, for JSON of another shape.
  */
 export async function readJson<T>(
-  c: { readonly req: { readonly raw: Request } },
+  request: Request,
   schema: z.ZodType<T>,
   maxBytes: number,
   seconds = BODY_SECONDS,
 ): Promise<T> {
-  const text = await readText(c.req.raw, maxBytes, seconds);
+  const text = await readText(request, maxBytes, seconds);
   let json: unknown;
   try {
     json = JSON.parse(text);

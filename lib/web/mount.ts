@@ -33,7 +33,7 @@ export function mount(
 async function bodyOf(c: ApiContext, schema: z.ZodType): Promise<unknown> {
   const { body, headers } = c.req.raw;
   const empty = body === null || headers.get("content-length") === "0";
-  return empty ? parse(schema, {}, "the body") : await readJson(c, schema, MAX_BODY);
+  return empty ? parse(schema, {}, "the body") : await readJson(c.req.raw, schema, MAX_BODY);
 }
 
 function answer(c: ApiContext, route: Route, result: unknown): Response {

@@ -1,9 +1,9 @@
 /** @module Tests of what the store's HTTP service bounds: sizes, rates, how many, and how long. */
 
 import assert from "node:assert/strict";
-import { casService, cidOf, openDisk, type ServiceLimits, type Who } from "../../lib/cas/mod.ts";
+import { casService, cidOf, openDisk, type ServiceLimits } from "../../lib/cas/mod.ts";
 import { type Clock, systemClock } from "../../lib/home/mod.ts";
-import { type Caller, serveHttp } from "../../lib/net/mod.ts";
+import { type Caller, serveHttp, type Who } from "../../lib/net/mod.ts";
 import { TempDir, until } from "../kit/mod.ts";
 import { leftovers } from "./disk_kit.ts";
 import { raw } from "./http_kit.ts";

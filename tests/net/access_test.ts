@@ -205,7 +205,7 @@ const schema = z.object({ lease: z.int(), name: z.string().max(5) });
 async function read(body: BodyInit | null, headers: Record<string, string> = {}) {
   const request = new Request("http://x/", { method: "POST", body, headers });
   try {
-    return await readJson({ req: { raw: request } }, schema, 100);
+    return await readJson(request, schema, 100);
   } catch (error) {
     if (error instanceof SubletError) return `${error.status} ${error.message}`;
     throw error;

@@ -9,7 +9,7 @@ const SHAPE = z.object({ a: z.string() });
 
 function ask(body: BodyInit | null, maxBytes = 100, seconds?: number) {
   const raw = new Request("http://x/", { method: "POST", body });
-  return readJson({ req: { raw } }, SHAPE, maxBytes, seconds);
+  return readJson(raw, SHAPE, maxBytes, seconds);
 }
 
 /** A body of these texts, which then never ends. */

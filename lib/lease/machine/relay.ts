@@ -129,7 +129,7 @@ ${rest}
       if (request.method !== "POST" || pathOf(request.url) !== RELAY_PATH) {
         throw new SubletError("not_found", `the door of an agent has POST ${RELAY_PATH} alone`);
       }
-      const { argv, stdin } = await readJson({ req: { raw: request } }, command, MAX_BYTES);
+      const { argv, stdin } = await readJson(request, command, MAX_BYTES);
       return Response.json(await this.#run(job, argv, stdin, request.signal));
     } catch (error) {
       return onError("api", this.#options.log)(
