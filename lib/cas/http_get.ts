@@ -104,9 +104,9 @@ export async function get(
     }
     const zstd = cas.getFrame !== undefined && acceptsZstd(headers.get("accept-encoding"));
     const frame = zstd ? await cas.getFrame?.(cid) ?? null : null;
-    if (frame !== null) return framed(frame, cid, transfer);
+    if (frame !== null) return await framed(frame, cid, transfer);
     const body = await whole(cas, cid, asked.sent);
-    return answer(body, headersOf(cid, body.length), 200, transfer);
+    return await answer(body, headersOf(cid, body.length), 200, transfer);
   } catch (error) {
     transfer[Symbol.dispose]();
     throw error;
@@ -121,41 +121,49 @@ async function whole(cas: Served, cid: Cid, transient: boolean): Promise<BlobBod
 }
 
 /** The stored frame as it is. The tag is weak: these are other bytes than those of the blob. */
-function framed(frame: Frame, cid: Cid, transfer: Transfer): Response {
+async function framed(frame: Frame, cid: Cid, transfer: Transfer): Promise<Response> {
   const headers = headersOf(cid, frame.length);
   headers["content-encoding"] = "zstd";
   headers[LENGTH_HEADER] = String(frame.blob);
   headers["vary"] = "accept-encoding";
   headers["etag"] = `W/"${rawCid(cid)}"`;
-  return answer({ length: frame.length, stream: frame.stream }, headers, 200, transfer);
+  return await answer({ length: frame.length, stream: frame.stream }, headers, 200, transfer);
 }
 
-function answer(
+async function answer(
   body: BlobBody,
   headers: Record<string, string>,
   status: number,
   transfer: Transfer,
-): Response {
+): Promise<Response> {
   if (body.bytes !== undefined) {
     transfer.count(body.bytes.length);
     transfer[Symbol.dispose]();
     return new Response(body.bytes, { status, headers });
   }
-  const stream = paced(body.stream, transfer) as ReadableStream<Uint8Array<ArrayBuffer>>;
+  const stream = await paced(body.stream, transfer) as ReadableStream<Uint8Array<ArrayBuffer>>;
   return new Response(stream, { status, headers });
 }
 
-/** The pieces of `source`, counted and paced. The transfer ends with it, and it breaks off when the transfer stalls. */
-function paced(source: ReadableStream<Uint8Array>, transfer: Transfer): ReadableStream<Uint8Array> {
+/**
+ * The pieces of `source`, counted and paced. The transfer ends with it, and it breaks off when the transfer stalls. It
+ * resolves with the first piece at hand: what fails before can still be refused, and afterwards only broken off.
+ */
+async function paced(
+  source: ReadableStream<Uint8Array>,
+  transfer: Transfer,
+): Promise<ReadableStream<Uint8Array>> {
   const reader = source.getReader();
   const close = () => {
     transfer[Symbol.dispose]();
     reader.cancel().catch(() => {});
   };
   transfer.signal.addEventListener("abort", close, { once: true });
+  let first: ReadableStreamReadResult<Uint8Array> | null = await reader.read();
   return streamOfNext(async () => {
     transfer.signal.throwIfAborted();
-    const { value } = await reader.read();
+    const { value } = first ?? await reader.read();
+    first = null;
     if (value === undefined) {
       transfer.signal.throwIfAborted();
       transfer[Symbol.dispose]();
@@ -193,7 +201,7 @@ async function part(
   const [first, last] = found;
   const headers = headersOf(cid, last - first + 1);
   headers["content-range"] = `bytes ${first}-${last}/${length}`;
-  return answer(body, headers, 206, transfer);
+  return await answer(body, headers, 206, transfer);
 }
 
 /** Whether a tag in `header` (`If-None-Match`) is the blob's. */
