@@ -5,6 +5,7 @@
  * BLAKE3 digest (multihash 0x1e), in lower-case base32 without padding (multibase `b`): 59 characters.
  */
 
+import { Buffer } from "node:buffer";
 import { SubletError } from "../home/mod.ts";
 import { blake3 } from "./blake3.ts";
 import type { Cid } from "./contract.ts";
@@ -14,6 +15,9 @@ const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 /** Value of each ASCII code in base32; 255: not in the alphabet. */
 const VALUES = new Uint8Array(128).fill(255);
 for (let i = 0; i < ALPHABET.length; i++) VALUES[ALPHABET.charCodeAt(i)] = i;
+
+/** The ASCII code of each value. */
+const CODES = Uint8Array.from(ALPHABET, (letter) => letter.charCodeAt(0));
 
 const RAW_PREFIX = "bafkr4i";
 const DRISL_PREFIX = "bafyr4i";
@@ -52,22 +56,9 @@ export function isCid(text: string): text is Cid {
   return CID_TEXT.test(text);
 }
 
-function base32(bytes: Uint8Array): string {
-  let text = "";
-  let bits = 0;
-  let held = 0;
-  for (let i = 0; i < bytes.length; i++) {
-    held = (held << 8) | (bytes[i] ?? 0);
-    bits += 8;
-    while (bits >= 5) {
-      bits -= 5;
-      text += ALPHABET[(held >>> bits) & 31];
-    }
-    held &= 31;
-  }
-  if (bits > 0) text += ALPHABET[(held << (5 - bits)) & 31];
-  return text;
-}
+/** The codes of a CID's text, to be filled in: text that is built character by character takes many times the memory. */
+const TEXT = new Uint8Array(59);
+const LATIN1 = Buffer.from(TEXT.buffer);
 
 function checkDigest(digest: Uint8Array): void {
   if (digest.length !== 32) {
@@ -75,22 +66,34 @@ function checkDigest(digest: Uint8Array): void {
   }
 }
 
-function withHeader(codec: number, digest: Uint8Array): Cid {
+function withHeader(prefix: string, digest: Uint8Array): Cid {
   checkDigest(digest);
-  const bytes = new Uint8Array(36);
-  bytes.set([0x01, codec, 0x1e, 0x20]);
-  bytes.set(digest, 4);
-  return `b${base32(bytes)}` as Cid;
+  for (let i = 0; i < prefix.length; i++) TEXT[i] = prefix.charCodeAt(i);
+  // The header's last two bits are zero, and are the first of a character.
+  let bits = 2;
+  let held = 0;
+  let at = prefix.length;
+  for (let i = 0; i < digest.length; i++) {
+    held = (held << 8) | (digest[i] ?? 0);
+    bits += 8;
+    while (bits >= 5) {
+      bits -= 5;
+      TEXT[at++] = CODES[(held >>> bits) & 31] ?? 0;
+    }
+    held &= 31;
+  }
+  TEXT[at] = CODES[(held << (5 - bits)) & 31] ?? 0;
+  return LATIN1.toString("latin1") as Cid;
 }
 
 /** The raw CID of a 32-byte BLAKE3 digest. */
 export function cidOfDigest(digest: Uint8Array): Cid {
-  return withHeader(0x55, digest);
+  return withHeader(RAW_PREFIX, digest);
 }
 
 /** The DRISL CID of a 32-byte BLAKE3 digest: the address of a manifest. */
 export function drislCid(digest: Uint8Array): Cid {
-  return withHeader(0x71, digest);
+  return withHeader(DRISL_PREFIX, digest);
 }
 
 /** The raw CID of `bytes`. */

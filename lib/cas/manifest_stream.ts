@@ -4,9 +4,12 @@ import { isError, messageOf, SubletError } from "../home/mod.ts";
 import { digestOf, drislCid, isDrisl } from "./cid.ts";
 import type { Cas, Cid } from "./contract.ts";
 import { compareBytes } from "./drisl.ts";
-import { decodeFirst, decodeListHead } from "./drisl_decode.ts";
-import { encodeDrisl, encodeListHead } from "./drisl_encode.ts";
-import { type Entry, entryValue, parseEntry, wrongManifest } from "./manifest.ts";
+import { decodeListHead } from "./drisl_decode.ts";
+import { encodeListHead } from "./drisl_encode.ts";
+import { type Entry, wrongManifest } from "./manifest.ts";
+import { EntryReader } from "./manifest_entry_read.ts";
+import { EntryWriter } from "./manifest_entry_write.ts";
+import { EntryOrder } from "./manifest_order.ts";
 import { spool, type Spooled } from "./spool.ts";
 import { concat, streamFrom } from "./streams.ts";
 
@@ -19,29 +22,8 @@ const MAX_ENTRY = 64 * 1024;
 /** Entries are handed on in pieces of about so many bytes. */
 const PIECE = 64 * 1024;
 
-/** Checks entry by entry that paths are in order, unique, and that none is a directory of another. */
-export class EntryOrder {
-  readonly #text = new TextEncoder();
-  #before: Uint8Array | null = null;
-  /** Paths that the last one starts with: others cannot be directories of what follows. */
-  #above: string[] = [];
-
-  /** The next path. Throws `integrity` when it may not follow. */
-  add(path: string): void {
-    const bytes = this.#text.encode(path);
-    if (this.#before !== null && compareBytes(this.#before, bytes) >= 0) {
-      throw wrongManifest(`its paths are not in order, or repeat, at ${JSON.stringify(path)}`);
-    }
-    this.#before = bytes;
-    this.#above = this.#above.filter((above) => path.startsWith(above));
-    if (this.#above.some((above) => path.startsWith(`${above}/`))) {
-      throw wrongManifest(
-        `${JSON.stringify(path)} is beneath another entry that is no directory`,
-      );
-    }
-    this.#above.push(path);
-  }
-}
+/** The most entries that are read at once. */
+const BATCH = 1024;
 
 /**
  * Store a manifest of `entries`, which are in order; its DRISL CID. Their bytes wait in a file in `tmp`, since a manifest
@@ -55,21 +37,14 @@ export async function putEntries(
   let count = 0;
   const encoded = async function* () {
     const order = new EntryOrder();
-    let parts: Uint8Array[] = [];
-    let held = 0;
+    const writer = new EntryWriter();
     for await (const entry of entries) {
-      const value = entryValue(entry);
-      parseEntry(value);
+      writer.add(entry);
       order.add(entry.path);
-      const bytes = encodeDrisl(value);
       count++;
-      parts.push(bytes);
-      held += bytes.length;
-      if (held < PIECE) continue;
-      yield concat(parts, held);
-      [parts, held] = [[], 0];
+      if (writer.length >= PIECE) yield writer.take();
     }
-    if (held > 0) yield concat(parts, held);
+    if (writer.length > 0) yield writer.take();
   };
   await using spooled = await spool(streamFrom(encoded()), {}, tmp);
   const cid = await cas.putStream(streamFrom(withStart(spooled, count)));
@@ -87,14 +62,30 @@ async function* withStart(entries: Spooled, count: number): AsyncGenerator<Uint8
  * end, after entries that were given.
  */
 export async function* readEntries(cas: Cas, cid: Cid): AsyncGenerator<Entry, void, undefined> {
+  for await (const batch of readBatches(cas, cid)) yield* batch;
+}
+
+/** {@linkcode readEntries}, many at once: each costs less. */
+export async function* readBatches(cas: Cas, cid: Cid): AsyncGenerator<Entry[], void, undefined> {
   if (!isDrisl(cid)) {
-    throw new SubletError("integrity", `${cid} is no address of a manifest (bafyr4i…)`);
+    throw new SubletError(
+      "integrity",
+      `${cid} is no address of a manifest (bafyr4i…): manifests in JSON are not read. Store the tree again`,
+    );
   }
   const body = await cas.getStream(cid);
   if (body === null) {
     throw new SubletError("not_found", `the store lacks manifest ${cid}. Store the tree again`);
   }
-  const window = new Window(body.stream);
+  yield* decodeBatches(body.stream, cid);
+}
+
+/** The entries of the manifest in `stream`, whose address is `cid`. */
+export async function* decodeBatches(
+  stream: ReadableStream<Uint8Array>,
+  cid: Cid,
+): AsyncGenerator<Entry[], void, undefined> {
+  const window = new Window(stream);
   const order = new EntryOrder();
   try {
     const start = await window.see(START.length + 9);
@@ -103,12 +94,20 @@ export async function* readEntries(cas: Cas, cid: Cid): AsyncGenerator<Entry, vo
     }
     const { count, length } = decodeListHead(start.subarray(START.length));
     window.skip(START.length + length);
-    for (let at = 0; at < count; at++) {
-      const { value, length } = decodeFirst(await window.see(MAX_ENTRY));
-      window.skip(length);
-      const entry = parseEntry(value);
-      order.add(entry.path);
-      yield entry;
+    for (let left = count; left > 0;) {
+      const bytes = await window.see(MAX_ENTRY);
+      const reader = new EntryReader(bytes);
+      const batch: Entry[] = [];
+      // The last of what is seen may be an entry in part.
+      const enough = window.ended ? Infinity : bytes.length - MAX_ENTRY;
+      while (left > 0 && batch.length < BATCH && reader.at <= enough) {
+        const entry = reader.next();
+        order.add(entry.path);
+        batch.push(entry);
+        left--;
+      }
+      window.skip(reader.at);
+      yield batch;
     }
     if ((await window.see(1)).length > 0) throw wrongManifest("more bytes follow it");
   } catch (error) {
@@ -127,6 +126,11 @@ class Window {
 
   constructor(stream: ReadableStream<Uint8Array>) {
     this.#reader = stream.getReader();
+  }
+
+  /** Whether nothing follows what was seen last. */
+  get ended(): boolean {
+    return this.#ended;
   }
 
   /** At least the next `count` bytes, fewer at the end. */

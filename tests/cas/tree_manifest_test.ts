@@ -104,5 +104,5 @@ Deno.test("a manifest of very many entries is written and read in little memory"
     assert.equal(path, `directory/${String(read++).padStart(7, "0")}.txt`);
   }
   assert.equal(read, count);
-  assert.ok(most < 150 * 1024 * 1024, `${most} bytes of memory`);
+  assert.ok(most < 100 * 1024 * 1024, `${most} bytes of memory`);
 });
