@@ -7,7 +7,8 @@
 
 import { type Clock, isError, type Log } from "../home/mod.ts";
 import { type Eviction, Flush } from "./cached_flush.ts";
-import { collectTiers, heldInTiers } from "./cached_collect.ts";
+import { isThere, missingThere } from "./cached_asked.ts";
+import { collectTiers, heldInTiers, sweepTiers, sweepTransfers } from "./cached_collect.ts";
 import { listTiers, mendTiers, remoteIntegrity, usageOf } from "./cached_keep.ts";
 import { Markers } from "./cached_markers.ts";
 import { CachedReads } from "./cached_reads.ts";
@@ -21,6 +22,7 @@ import type {
   Collected,
   Flushed,
   Held,
+  Leftovers,
   Limits,
   Ranged,
   Sized,
@@ -29,13 +31,8 @@ import type {
   Usage,
 } from "./contract.ts";
 import { openDisk } from "./disk.ts";
-import { sweep } from "./disk_root.ts";
-import { each } from "./each.ts";
 import { checkCancelled } from "./limits.ts";
 import type { AtHand, Frame, Framed } from "./serving.ts";
-
-/** Temporary files that nobody has written to for so many milliseconds are of a crash. */
-const STALE_MS = 60 * 60 * 1000;
 
 /** How a cache is kept. */
 export interface CachedOptions {
@@ -76,8 +73,6 @@ interface Storing {
 }
 
 class CachedCas implements CachedStore {
-  /** A question may be answered by a marker alone, of which the remote hears nothing. */
-  readonly keepsAsked = false;
   readonly #tiers: Tiers;
   readonly #policy: Eviction;
   readonly #clock: Clock;
@@ -108,27 +103,13 @@ class CachedCas implements CachedStore {
     await this.#tiers.remote[Symbol.asyncDispose]?.();
   }
 
-  async has(cid: Cid): Promise<boolean> {
-    const { local, remote, markers } = this.#tiers;
-    if (await local.has(cid) || await markers.find(cid) !== null) return true;
-    if (!await remote.has(cid)) return false;
-    await this.#tiers.mark(cid);
-    return true;
+  has(cid: Cid): Promise<boolean> {
+    return isThere(this.#tiers, cid);
   }
 
   /** A blob that only this machine holds counts as lacking: whoever puts it then shares it. */
-  async missing(cids: readonly Cid[]): Promise<Cid[]> {
-    const { remote, markers } = this.#tiers;
-    const unknown: Cid[] = [];
-    await each(new Set(cids), 16, async (cid) => {
-      if (await markers.find(cid) === null) unknown.push(cid);
-    });
-    if (unknown.length === 0) return [];
-    const lacking = new Set(await remote.missing(unknown));
-    await each(unknown, 16, async (cid) => {
-      if (!lacking.has(cid)) await this.#tiers.mark(cid);
-    });
-    return cids.filter((cid) => lacking.has(cid));
+  missing(cids: readonly Cid[]): Promise<Cid[]> {
+    return missingThere(this.#tiers, cids);
   }
 
   async put(data: Uint8Array, limits: Limits = {}): Promise<Cid> {
@@ -170,7 +151,7 @@ class CachedCas implements CachedStore {
 
   async #pass(put: (store: Cas) => Promise<Cid>): Promise<Cid> {
     const cid = await put(this.#tiers.remote);
-    await this.#tiers.mark(cid);
+    await this.#tiers.mark(cid, { kept: true });
     return cid;
   }
 
@@ -226,8 +207,20 @@ class CachedCas implements CachedStore {
     return heldInTiers(this.#tiers);
   }
 
+  get keepEveryMs(): number {
+    return Math.max(this.#tiers.local.keepEveryMs, this.#tiers.remote.keepEveryMs ?? 0);
+  }
+
+  async unsafeBecause(): Promise<string | null> {
+    return await this.#tiers.remote.unsafeBecause?.() ?? null;
+  }
+
   collect(cids: readonly Cid[], graceMs: number): Promise<Collected[]> {
     return collectTiers(this.#tiers, cids, graceMs);
+  }
+
+  sweep(options: { readonly dryRun?: boolean } = {}): Promise<Leftovers> {
+    return sweepTiers(this.#tiers, options);
   }
 
   usage(): Promise<Usage> {
@@ -276,8 +269,7 @@ export async function openCached(options: CachedOptions): Promise<CachedStore> {
   try {
     const markers = await Markers.open(path, where);
     const local = await openDisk({ path, cache: true });
-    // What a crash of piloop left of a transfer between the tiers.
-    await sweep(path, STALE_MS, (name) => name.startsWith(".cached-"));
+    await sweepTransfers(path, {});
     return new CachedCas(new Tiers(local, remote, markers, log), options);
   } catch (error) {
     await remote[Symbol.asyncDispose]?.();

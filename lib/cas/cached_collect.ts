@@ -4,7 +4,8 @@ import { SubletError } from "../home/mod.ts";
 import type { Tiers } from "./cached_tiers.ts";
 import { objectName } from "./cid.ts";
 import { isCollectable } from "./gc.ts";
-import type { Cid, Collectable, Collected, Held } from "./contract.ts";
+import type { Cid, Collectable, Collected, Held, Leftovers } from "./contract.ts";
+import { sum, sweep } from "./disk_root.ts";
 
 /** The remote, if blobs can be collected from here. Throws `config` otherwise. */
 function collectable({ remote, markers }: Tiers): Collectable {
@@ -18,14 +19,21 @@ function collectable({ remote, markers }: Tiers): Collectable {
   return remote;
 }
 
-/** Every blob of both tiers. */
+/** Every blob of both tiers, with its bytes in both. */
 export async function* heldInTiers(tiers: Tiers): AsyncGenerator<Held, void, undefined> {
-  const seen = new Set<string>();
-  for await (const held of collectable(tiers).held()) {
-    seen.add(objectName(held.cid));
-    yield held;
+  const remote = collectable(tiers);
+  const local = new Map<string, Held>();
+  for await (const held of tiers.local.held()) local.set(objectName(held.cid), held);
+  for await (const held of remote.held()) {
+    const name = objectName(held.cid);
+    const here = local.get(name);
+    local.delete(name);
+    const keptAt = Math.max(held.keptAt ?? held.storedAt, tiers.local.keptAt(held.cid) ?? 0);
+    yield { ...held, bytes: held.bytes + (here?.bytes ?? 0), keptAt };
   }
-  for await (const held of tiers.local.held()) if (!seen.has(objectName(held.cid))) yield held;
+  for (const held of local.values()) {
+    yield { ...held, keptAt: tiers.local.keptAt(held.cid) ?? held.storedAt };
+  }
 }
 
 /** Drop what is old in both tiers. What is young here stays in both. */
@@ -62,4 +70,28 @@ async function isHere({ markers }: Tiers, cid: Cid): Promise<boolean> {
     if (error instanceof Deno.errors.NotFound) return false;
     throw error;
   }
+}
+
+/** Temporary files that nobody has written to for so many milliseconds are of a crash. */
+const STALE_MS = 60 * 60 * 1000;
+
+/** Remove, or only count, what a crash of piloop left of transfers between the tiers, of which the local one is at `path`. */
+export function sweepTransfers(
+  path: string,
+  { dryRun = false }: { readonly dryRun?: boolean },
+): Promise<Leftovers> {
+  const isTemporary = (name: string) => name.startsWith(".cached-");
+  return sweep(path, STALE_MS, { isTemporary, dryRun });
+}
+
+/** Remove, or only count, what crashes left in both tiers. */
+export async function sweepTiers(
+  tiers: Tiers,
+  options: { readonly dryRun?: boolean },
+): Promise<Leftovers> {
+  return sum(
+    await sweepTransfers(tiers.markers.root, options),
+    await tiers.local.sweep(options),
+    await tiers.remote.sweep?.(options) ?? { count: 0, bytes: 0 },
+  );
 }

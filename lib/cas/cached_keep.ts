@@ -46,7 +46,7 @@ export async function mendTiers(tiers: Tiers, cid: Cid): Promise<"ok" | "mended"
   const here = await tiers.local.integrity(cid);
   const there = await remoteIntegrity(tiers, cid);
   if (there === "ok" && here !== "corrupt") {
-    await tiers.mark(cid);
+    await tiers.mark(cid, { kept: false });
     return "ok";
   }
   if (there !== "ok") await tiers.markers.drop(cid);

@@ -48,14 +48,31 @@ export class Markers {
     }
   }
 
-  /** The remote holds the blob. */
-  async add(cid: Cid): Promise<void> {
-    if (await this.find(cid) !== null) return;
+  /** When the remote last said that it holds the blob, and so keeps it for a while (Unix ms): the marker's access time. */
+  async keptAt(cid: Cid): Promise<number | null> {
+    try {
+      return (await Deno.stat(this.#path(cid))).atime?.getTime() ?? 0;
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return null;
+      throw fileError(error, `cannot look for blob ${cid}`, "unavailable");
+    }
+  }
+
+  /** The remote holds the blob. `kept`: it has just said so, other than by a read, and so keeps it for a while. */
+  async add(cid: Cid, kept: boolean): Promise<void> {
+    const before = await this.find(cid);
+    if (before !== null && !kept) return;
+    const path = this.#path(cid);
+    const now = Date.now() / 1000;
     try {
       if (!this.#bound) await this.#bind();
-      const path = this.#path(cid);
-      await Deno.mkdir(path.slice(0, -"/remote".length), { recursive: true, mode: 0o755 });
-      await Deno.writeFile(path, new Uint8Array(0), { mode: 0o644 });
+      if (before === null) {
+        await Deno.mkdir(path.slice(0, -"/remote".length), { recursive: true, mode: 0o755 });
+        await Deno.writeFile(path, new Uint8Array(0), { mode: 0o644 });
+      }
+      if (before !== null || !kept) {
+        await Deno.utime(path, kept ? now : 0, before === null ? now : before / 1000);
+      }
     } catch (error) {
       throw fileError(error, `cannot mark blob ${cid}`, "unavailable");
     }
@@ -68,10 +85,11 @@ export class Markers {
 
   /** The blob is used: it is evicted after those that were used before. */
   async touch(cid: Cid, now: number): Promise<void> {
-    await ignoreAbsence(
-      Deno.utime(this.#path(cid), now / 1000, now / 1000),
-      `cannot mark blob ${cid} as used`,
-    );
+    const what = `cannot mark blob ${cid} as used`;
+    const kept = await this.keptAt(cid);
+    if (kept !== null) {
+      await ignoreAbsence(Deno.utime(this.#path(cid), kept / 1000, now / 1000), what);
+    }
   }
 
   /** Every marked blob. */

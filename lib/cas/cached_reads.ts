@@ -97,7 +97,7 @@ export class CachedReads {
     const { local, remote, markers } = this.tiers;
     if (options.check && await markers.find(cid) === null) {
       const size = await sizeIn(remote, cid, options);
-      if (size !== null) await this.tiers.mark(cid);
+      if (size !== null) await this.tiers.mark(cid, { kept: true });
       return size;
     }
     return await local.sizeOf(cid, options) ?? await sizeIn(remote, cid, options);

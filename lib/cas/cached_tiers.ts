@@ -5,7 +5,7 @@ import { Live } from "./cached_live.ts";
 import type { Markers } from "./cached_markers.ts";
 import { rangeIn } from "./cached_parts.ts";
 import { objectName } from "./cid.ts";
-import type { BlobBody, Cas, Cid, Ranged, Sized, Tiered, Upkeep } from "./contract.ts";
+import type { BlobBody, Cas, Cid, Collectable, Ranged, Sized, Tiered, Upkeep } from "./contract.ts";
 import type { DiskStore } from "./disk.ts";
 import { InUse } from "./in_use.ts";
 import type { Spooled, TakesKnown } from "./spool.ts";
@@ -18,7 +18,7 @@ const LIVE_FROM = 1024 * 1024;
 /** A remote tier: any store. */
 export type Remote =
   & Cas
-  & Partial<Ranged & Sized & Upkeep & Tiered & TakesKnown & AsyncDisposable>;
+  & Partial<Ranged & Sized & Upkeep & Tiered & Collectable & TakesKnown & AsyncDisposable>;
 
 /** Whether `error` says that a tier cannot be used now. */
 export function isOutage(error: unknown): boolean {
@@ -41,9 +41,11 @@ export class Tiers {
     readonly log: Log,
   ) {}
 
-  /** The remote holds the blob. That this could not be written down costs a question later, and no more. */
-  async mark(cid: Cid): Promise<void> {
-    await this.markers.add(cid).catch((error) => this.log.event("cas.unmarked", { cid, error }));
+  /** The remote holds the blob, and keeps it if it was `kept`: put there, or asked for. That this could not be written down costs a question later, and no more. */
+  async mark(cid: Cid, { kept }: { readonly kept: boolean }): Promise<void> {
+    await this.markers.add(cid, kept).catch((error) =>
+      this.log.event("cas.unmarked", { cid, error })
+    );
   }
 
   /** Bring the blob here from the remote. Those who ask for one blob at once share one fetch. */
@@ -97,7 +99,7 @@ export class Tiers {
       this.log.event("cas.not_cached", { cid, error });
       return "remote";
     }
-    await this.mark(cid);
+    await this.mark(cid, { kept: false });
     return "here";
   }
 
@@ -139,7 +141,7 @@ export class Tiers {
           { cause: error },
         );
       }
-      await this.mark(cid);
+      await this.mark(cid, { kept: true });
     });
   }
 

@@ -131,6 +131,8 @@ export interface Held {
   readonly bytes: number;
   /** When it was stored, in milliseconds since 1970 UTC. */
   readonly storedAt: number;
+  /** What a collection goes by: when it was last stored or asked for, in the same measure. Default: `storedAt`. */
+  readonly keptAt?: number;
 }
 
 /** A store that can be a local tier: it can let go of what another tier holds. */
@@ -148,18 +150,30 @@ export interface Collected {
   readonly bytes: number;
 }
 
+/** What crashes left in a store: temporary files, and what else belongs to no blob. */
+export interface Leftovers {
+  readonly count: number;
+  /** Stored bytes. */
+  readonly bytes: number;
+}
+
 /** A store from which blobs that nobody needs can be collected. */
 export interface Collectable {
   /** Every blob that it holds, in whichever tier. */
   held(): AsyncIterable<Held>;
   /**
-   * Whether telling that a blob is there, by a put or by any question but a read, makes it as young as a new one (it
-   * may do so only now and then), so that who was told may refer to it.
+   * Telling that a blob is there, by a put or by any question but a read, makes it as young as a new one, so that who
+   * was told may refer to it; but only once in so many milliseconds. While others use the store, a collection needs a
+   * grace of twice that.
    */
-  readonly keepsAsked: boolean;
+  readonly keepEveryMs: number;
+  /** Why no grace is enough while others use the store; null: one is. Default: one is. */
+  unsafeBecause?(): Promise<string | null>;
   /**
    * Drop, in every tier, those of `cids` that are older than `graceMs` milliseconds by the store's own clock. What is
    * put or asked for meanwhile is not among them.
    */
   collect(cids: readonly Cid[], graceMs: number): Promise<Collected[]>;
+  /** Remove what crashes left, once nobody can be at work on it any more; with `dryRun`, only count it. */
+  sweep(options?: { readonly dryRun?: boolean }): Promise<Leftovers>;
 }

@@ -20,6 +20,7 @@ import type {
   Collected,
   Evictable,
   Held,
+  Leftovers,
   Limits,
   Ranged,
   Sized,
@@ -28,12 +29,12 @@ import type {
 } from "./contract.ts";
 import type { SmallObject } from "./disk_journal.ts";
 import { replayJournals } from "./disk_replay.ts";
-import { prepareRoot, sweep } from "./disk_root.ts";
+import { prepareRoot, sum, sweep } from "./disk_root.ts";
 import { SmallPuts } from "./disk_small.ts";
 import { each } from "./each.ts";
 import { isEmpty, noBytes } from "./empty.ts";
 import { fileError, objectError, readThrough, writeBeside } from "./files.ts";
-import { DiskKeeper } from "./gc_disk.ts";
+import { DiskKeeper, newest } from "./gc_disk.ts";
 import { Intake, type IntakeStore, SMALL } from "./intake.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
 import { decodeSmall } from "./object_decode.ts";
@@ -62,7 +63,7 @@ const STATS = 1000;
 export interface DiskOptions {
   /** The store's root; made when it is missing. */
   readonly path: string;
-  /** Temporary files older than this many milliseconds are removed when it opens. Default: an hour. */
+  /** Temporary files older than this many milliseconds are removed when it opens, and by a sweep. Default: an hour. */
   readonly sweepAfterMs?: number;
   /** Whether it is opened as the local tier of a cache, whose directory is no store by itself. Default: it is a store. */
   readonly cache?: boolean;
@@ -70,8 +71,12 @@ export interface DiskOptions {
   readonly keepEveryMs?: number;
 }
 
+/** Temporary files that nobody has written to for so many milliseconds are of a crash. */
+const STALE_MS = 60 * 60 * 1000;
+
 class DiskCas implements DiskStore {
   readonly #root: string;
+  readonly #staleMs: number;
   readonly #objects: string;
   readonly #temporary: string;
   readonly #names: SharedSync;
@@ -86,11 +91,14 @@ class DiskCas implements DiskStore {
   /** What earlier processes left is on the disk. */
   readonly #settled: Promise<void>;
   readonly #keeper: DiskKeeper;
-  readonly keepsAsked = true;
 
-  constructor(root: string, settled: Promise<void>, keepEveryMs?: number) {
+  constructor(
+    settled: Promise<void>,
+    { path: root, keepEveryMs, sweepAfterMs = STALE_MS }: DiskOptions,
+  ) {
     this.#settled = settled;
     this.#keeper = new DiskKeeper(root, keepEveryMs);
+    this.#staleMs = sweepAfterMs;
     this.#root = root;
     this.#objects = `${root}/blake3`;
     this.#temporary = `${root}/tmp`;
@@ -402,9 +410,25 @@ class DiskCas implements DiskStore {
     }
   }
 
+  get keepEveryMs(): number {
+    return this.#keeper.everyMs;
+  }
+
   async collect(cids: readonly Cid[], graceMs: number): Promise<Collected[]> {
     const freed = await this.#keeper.collect(cids, graceMs);
     return [...freed].map(([cid, bytes]) => ({ cid, bytes }));
+  }
+
+  keptAt(cid: Cid): number | null {
+    return this.#keeper.keptAt(cid);
+  }
+
+  async sweep({ dryRun = false }: { readonly dryRun?: boolean } = {}): Promise<Leftovers> {
+    const bare: Cid[] = [];
+    for await (const { cid, info } of this.#directories()) if (info === null) bare.push(cid);
+    // What is about to become a blob's may wait, on a disk that is busy, longer than any other file.
+    const empty = await this.#keeper.sweep(bare, Math.max(this.#staleMs, STALE_MS), dryRun);
+    return sum(await sweep(this.#temporary, this.#staleMs, { dryRun }), empty);
   }
 
   /**
@@ -412,6 +436,18 @@ class DiskCas implements DiskStore {
    * listed as well, so that a check finds it, but is never old enough to be dropped.
    */
   async *held(): AsyncGenerator<Held, void, undefined> {
+    for await (const { cid, info } of this.#directories()) {
+      if (info === null) continue;
+      if (info?.isFile !== true) yield { cid, bytes: 0, storedAt: Date.now() };
+      else {
+        const { size, mtime } = info;
+        yield { cid, bytes: size, storedAt: mtime?.getTime() ?? 0, keptAt: newest(info) };
+      }
+    }
+  }
+
+  /** The directories of blobs, with the status of the object in each: null when there is none, `undefined` when it has none. */
+  async *#directories(): AsyncGenerator<{ cid: Cid; info: Deno.FileInfo | null | undefined }> {
     try {
       for await (const entry of Deno.readDir(this.#objects)) {
         const cid = nameToCid(entry.name);
@@ -421,9 +457,7 @@ class DiskCas implements DiskStore {
           if (isError(objectError(error, ""), "integrity")) return undefined;
           throw error;
         });
-        if (info === null) continue;
-        if (info?.isFile) yield { cid, bytes: info.size, storedAt: info.mtime?.getTime() ?? 0 };
-        else yield { cid, bytes: 0, storedAt: Date.now() };
+        yield { cid, info };
       }
     } catch (error) {
       throw fileError(error, `cannot list the store ${this.#objects}`, "unavailable");
@@ -461,7 +495,11 @@ export type DiskStore =
   & AtHand
   & Framed
   & Adopting
-  & AsyncDisposable;
+  & AsyncDisposable
+  & {
+    /** When the blob, or its marker of a cache, was last stored or asked for (Unix ms); null: neither is here. */
+    keptAt(cid: Cid): number | null;
+  };
 
 /** Open the store at `options.path`. `config` when it is a cache, `unavailable` when it cannot be written. */
 export async function openDisk(options: DiskOptions): Promise<DiskStore> {
@@ -469,6 +507,6 @@ export async function openDisk(options: DiskOptions): Promise<DiskStore> {
   // The first request need not wait for the kernel.
   blake3(new Uint8Array(0));
   const { settled } = await replayJournals(options.path);
-  await sweep(`${options.path}/tmp`, options.sweepAfterMs ?? 60 * 60 * 1000);
-  return new DiskCas(options.path, settled, options.keepEveryMs);
+  await sweep(`${options.path}/tmp`, options.sweepAfterMs ?? STALE_MS);
+  return new DiskCas(settled, options);
 }

@@ -1,6 +1,7 @@
 /** @module The root of a disk store: its directories, and what a crash left in them. */
 
 import { SubletError } from "../home/mod.ts";
+import type { Leftovers } from "./contract.ts";
 import { each } from "./each.ts";
 import { fileError } from "./files.ts";
 import { syncDirectory } from "./sync_dir.ts";
@@ -49,16 +50,22 @@ async function refuseCache(root: string): Promise<void> {
   );
 }
 
-/**
- * Remove the temporary files in `directory` that nobody has written to for `ageMs` milliseconds: a crash left them.
- * `isTemporary` tells them by their names; default: all are.
- */
+/** What is swept, and how. */
+export interface SweepOptions {
+  /** Tells temporary files by their names. Default: all are. */
+  readonly isTemporary?: (name: string) => boolean;
+  /** Only count them. */
+  readonly dryRun?: boolean;
+}
+
+/** Remove the temporary files in `directory` that nobody has written to for `ageMs` milliseconds: a crash left them. */
 export async function sweep(
   directory: string,
   ageMs: number,
-  isTemporary: (name: string) => boolean = () => true,
-): Promise<number> {
-  let removed = 0;
+  { isTemporary = () => true, dryRun = false }: SweepOptions = {},
+): Promise<Leftovers> {
+  let count = 0;
+  let bytes = 0;
   try {
     const names: string[] = [];
     for await (const entry of Deno.readDir(directory)) {
@@ -70,14 +77,24 @@ export async function sweep(
       const info = await Deno.lstat(path).catch(() => null);
       if (info?.mtime === undefined || info.mtime === null) return;
       if (Date.now() - info.mtime.getTime() < ageMs) return;
-      const gone = await Deno.remove(path).then(() => true, (error) => {
+      const gone = dryRun || await Deno.remove(path).then(() => true, (error) => {
         if (error instanceof Deno.errors.NotFound) return false;
         throw error;
       });
-      if (gone) removed++;
+      if (!gone) return;
+      count++;
+      bytes += info.size;
     });
   } catch (error) {
     throw fileError(error, `cannot sweep ${directory}`, "unavailable");
   }
-  return removed;
+  return { count, bytes };
+}
+
+/** Both together. */
+export function sum(...found: readonly Leftovers[]): Leftovers {
+  return {
+    count: found.reduce((total, { count }) => total + count, 0),
+    bytes: found.reduce((total, { bytes }) => total + bytes, 0),
+  };
 }

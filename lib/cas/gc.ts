@@ -7,7 +7,7 @@
 
 import { SubletError } from "../home/mod.ts";
 import { objectName } from "./cid.ts";
-import type { Cas, Cid, Collectable, Held } from "./contract.ts";
+import type { Cas, Cid, Collectable, Held, Leftovers } from "./contract.ts";
 import { type Finder, LiveBlobs } from "./gc_live.ts";
 
 /** Blobs that go at once. */
@@ -51,11 +51,13 @@ export interface GarbageReport {
   readonly lost: readonly Cid[];
   /** In use, and damaged, so that nobody knows what it names. */
   readonly damaged: readonly Cid[];
+  /** What crashes left, and went, or would go. */
+  readonly leftovers: Leftovers;
 }
 
 /** Whether blobs can be collected in `store` from here. */
 export function isCollectable(store: Cas & Partial<Collectable>): store is Cas & Collectable {
-  return store.held !== undefined && store.collect !== undefined && store.keepsAsked !== undefined;
+  return store.held !== undefined && store.collect !== undefined && store.sweep !== undefined;
 }
 
 /** What a store holds, by name. */
@@ -100,6 +102,7 @@ export async function collectGarbage(
     }
     options.progress?.("sweep", removed);
   }
+  const leftovers = await store.sweep({ dryRun: options.dryRun ?? false });
   const { names, bytes, oldest } = inventory;
   return {
     blobs: names.size,
@@ -111,6 +114,7 @@ export async function collectGarbage(
     oldest,
     lost: [...live.lost],
     damaged: [...live.damaged],
+    leftovers,
   };
 }
 
@@ -122,7 +126,7 @@ async function list(store: Collectable, options: GarbageOptions): Promise<Invent
     inventory.names.add(name);
     inventory.bytes += held.bytes;
     inventory.oldest = Math.min(inventory.oldest ?? Infinity, held.storedAt);
-    if (held.storedAt < before) inventory.old.set(name, held);
+    if ((held.keptAt ?? held.storedAt) < before) inventory.old.set(name, held);
     if (inventory.names.size % 1000 === 0) options.signal?.throwIfAborted();
     options.progress?.("list", inventory.names.size);
   }

@@ -8,7 +8,7 @@
 
 import { setImmediate } from "node:timers";
 import { objectName } from "./cid.ts";
-import type { Cid } from "./contract.ts";
+import type { Cid, Leftovers } from "./contract.ts";
 import { fileError } from "./files.ts";
 import { KEEP_EVERY_MS, KeptLately } from "./gc_keep.ts";
 
@@ -26,6 +26,11 @@ export class DiskKeeper {
     this.#root = root;
     this.#everyMs = everyMs;
     this.#lately = new KeptLately(everyMs);
+  }
+
+  /** See `Collectable`. */
+  get everyMs(): number {
+    return this.#everyMs;
   }
 
   /** The object of `cid` has just been written. */
@@ -112,6 +117,35 @@ export class DiskKeeper {
     return freed;
   }
 
+  /**
+   * Of `cids`, whose directories had no object, remove those directories that are empty and were not looked at for
+   * `ageMs`: a put that a crash ended made them, or an eviction left them.
+   */
+  async sweep(cids: readonly Cid[], ageMs: number, dryRun: boolean): Promise<Leftovers> {
+    const before = await this.#now() - ageMs;
+    let count = 0;
+    for (let at = 0; at < cids.length; at += BATCH) {
+      {
+        using _lock = this.#lock(!dryRun);
+        for (const cid of cids.slice(at, at + BATCH)) {
+          if (
+            isStale(this.#directory(cid), before) && (dryRun || removeEmpty(this.#directory(cid)))
+          ) count++;
+        }
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return { count, bytes: 0 };
+  }
+
+  /** When the object of `cid`, or its marker `remote`, was last written or asked for (Unix ms); null: there is none. */
+  keptAt(cid: Cid): number | null {
+    const directory = this.#directory(cid);
+    const found = [statAt(`${directory}/bytes.zst`), statAt(`${directory}/remote`)];
+    const times = found.filter((info) => info !== null).map(newest);
+    return times.length === 0 ? null : Math.max(...times);
+  }
+
   #remove(cid: Cid, before: number): number | null {
     const directory = this.#directory(cid);
     try {
@@ -182,7 +216,7 @@ function statAt(path: string): Deno.FileInfo | null {
 }
 
 /** The newest time of a file, in Unix ms. Of its time of change, the runtime tells only the second. */
-function newest(info: Deno.FileInfo): number {
+export function newest(info: Deno.FileInfo): number {
   return Math.max(info.mtime?.getTime() ?? 0, (info.ctime?.getTime() ?? 0) + 999);
 }
 
@@ -190,13 +224,23 @@ function isYounger(info: Deno.FileInfo | null, before: number): boolean {
   return info !== null && newest(info) >= before;
 }
 
+/** Whether a directory is empty, and older than `before`. */
+function isStale(directory: string, before: number): boolean {
+  const info = statAt(directory);
+  if (info === null || !info.isDirectory || isYounger(info, before)) return false;
+  for (const _ of Deno.readDirSync(directory)) return false;
+  return true;
+}
+
 /** Remove a directory that is empty; another one stays. */
-function removeEmpty(directory: string): void {
+function removeEmpty(directory: string): boolean {
   try {
     Deno.removeSync(directory);
+    return true;
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return;
+    if (error instanceof Deno.errors.NotFound) return false;
     if ((error as { code?: unknown }).code !== "ENOTEMPTY") throw error;
+    return false;
   }
 }
 

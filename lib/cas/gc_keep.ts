@@ -5,12 +5,6 @@ import type { Cid } from "./contract.ts";
 /** A blob whose age was renewed is not looked at again for so many milliseconds. */
 export const KEEP_EVERY_MS = 30 * 60 * 1000;
 
-/**
- * The shortest grace, in milliseconds, that is safe while others use a store: what a store said that it has stays for
- * at least this long less {@linkcode KEEP_EVERY_MS}.
- */
-export const MIN_GRACE_MS = 60 * 60 * 1000;
-
 /** The most blobs that are remembered. */
 const CAPACITY = 32_768;
 

@@ -45,6 +45,8 @@ export interface GcsOptions {
   readonly ca?: string;
   /** Default: the system's. */
   readonly clock?: Clock;
+  /** See `ObjectsOptions`. */
+  readonly keepEveryMs?: number;
 }
 
 class GcsBucket implements Bucket {
@@ -130,11 +132,12 @@ class GcsBucket implements Bucket {
     }, async (answer) => {
       if (answer.status !== 404 && answer.status !== 416) {
         const state = answer.headers.get("x-goog-generation") ?? "";
+        const modified = Date.parse(answer.headers.get("last-modified") ?? "") || 0;
         return opened(
           what,
           answer,
           from,
-          (size) => ({ size, tag: state, archived: null, md5: null }),
+          (size) => ({ size, tag: state, archived: null, md5: null, modified }),
         );
       }
       await answer.discard();
@@ -162,13 +165,17 @@ class GcsBucket implements Bucket {
     return Buffer.from(await frame.hash("md5")).toString("hex") === info.md5;
   }
 
-  async remove(key: string): Promise<void> {
-    await this.#calls.call({
+  /** With a tag it may be tried again: what was written since then has another one. */
+  async remove(key: string, { tag }: { readonly tag?: string } = {}): Promise<boolean> {
+    return await this.#calls.call({
       method: "DELETE",
       what: this.#what("the removal of", key),
-      url: this.#object(key, {}),
-      takes: [404],
-    }, async (answer) => await answer.discard());
+      url: this.#object(key, { ifGenerationMatch: tag || undefined }),
+      takes: [404, 412],
+    }, async (answer) => {
+      await answer.discard();
+      return answer.status !== 412;
+    });
   }
 
   async *list(prefix: string): AsyncGenerator<Listed, void, undefined> {
@@ -186,10 +193,10 @@ class GcsBucket implements Bucket {
         { method: "GET", what, url },
         async (answer) => parsePage(what, await textOf(answer)),
       );
-      for (const { name, size, updated } of found.items) {
+      for (const { name, size, updated, generation } of found.items) {
         if (!name.startsWith(start)) continue;
         const key = name.slice(this.#prefix.length);
-        yield { key, size, modified: Date.parse(updated) || 0 };
+        yield { key, size, modified: Date.parse(updated) || 0, tag: generation };
       }
       if (found.nextPageToken !== undefined && found.nextPageToken === next) {
         throw new SubletError("unavailable", `${this.where}: its listing does not go on`);
@@ -209,9 +216,9 @@ function parsePage(what: string, text: string): z.output<typeof page> {
   }
 }
 
-function infoOf({ size, generation, md5Hash }: z.output<typeof resource>): ObjectInfo {
+function infoOf({ size, generation, md5Hash, updated }: z.output<typeof resource>): ObjectInfo {
   const md5 = md5Hash === undefined ? null : Buffer.from(md5Hash, "base64").toString("hex");
-  return { size, tag: generation, archived: null, md5 };
+  return { size, tag: generation, archived: null, md5, modified: Date.parse(updated) || 0 };
 }
 
 /** The URL of an emulator, as Google's own clients read the variable. */
@@ -237,5 +244,7 @@ export async function openGcs(options: GcsOptions): Promise<ObjectsStore> {
   const endpoint = fake ?? "https://storage.googleapis.com";
   const calls = new GcsCalls({ endpoint, tokens, project: options.project, hosts, clock });
   const uploads = await prepareUploads(options.tmp);
-  return openObjects(new GcsBucket(calls, hosts, prefix, options), { uploads, clock });
+  const { keepEveryMs } = options;
+  const bucket = new GcsBucket(calls, hosts, prefix, options);
+  return openObjects(bucket, { uploads, clock, keepEveryMs });
 }

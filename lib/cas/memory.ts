@@ -9,6 +9,7 @@ import type {
   Collected,
   Evictable,
   Held,
+  Leftovers,
   Limits,
   Ranged,
   Sized,
@@ -25,7 +26,7 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable, Collectable {
   readonly #blobs = new Map<string, Uint8Array<ArrayBuffer>>();
   /** When each was last stored or asked for, Unix ms. */
   readonly #storedAt = new Map<string, number>();
-  readonly keepsAsked = true;
+  readonly keepEveryMs = 0;
 
   has(cid: Cid): Promise<boolean> {
     return Promise.resolve(this.#keep(cid));
@@ -121,6 +122,10 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable, Collectable {
       if (at !== undefined && at < before) collected.push({ cid, bytes: await this.release(cid) });
     }
     return collected;
+  }
+
+  sweep(): Promise<Leftovers> {
+    return Promise.resolve({ count: 0, bytes: 0 });
   }
 
   async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {

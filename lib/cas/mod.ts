@@ -9,6 +9,7 @@ export type {
   Evictable,
   Flushed,
   Held,
+  Leftovers,
   Limits,
   Ranged,
   Sized,
@@ -44,7 +45,6 @@ export { bucketReach, type CasContext, type CasTable, casTable, openCas, whereIs
 export type { Reach } from "./objects_reach.ts";
 export { CasService, casService, type CasServiceOptions } from "./http_service.ts";
 export { collectGarbage, type GarbageOptions, type GarbageReport, isCollectable } from "./gc.ts";
-export { MIN_GRACE_MS } from "./gc_keep.ts";
 export { type Finder, LiveBlobs } from "./gc_live.ts";
 export type { ServiceLimits } from "./http_limits.ts";
 export type { Serving } from "./serving.ts";
@@ -63,16 +63,10 @@ export {
   putManifest,
   readManifest,
 } from "./manifest.ts";
-export {
-  changedPaths,
-  materialise,
-  type MaterialiseOptions,
-  type NewLink,
-  type Placed,
-  type PlacedFile,
-} from "./materialise.ts";
+export { materialise, type MaterialiseOptions, type NewLink } from "./materialise.ts";
+export { type ChangedPath, type Placed, type State } from "./placed.ts";
 export { putEntries, readEntries } from "./manifest_stream.ts";
-export { Manifests } from "./manifests.ts";
+export { Manifests, type Summary, type Tree } from "./manifests.ts";
 export { type Shared, SharedInputs } from "./shared_inputs.ts";
 export { placeTree, type PlaceTreeOptions } from "./place_tree.ts";
 export { type Seen, SeenAnywhere, type SeenFile, SeenFiles } from "./seen.ts";

@@ -34,6 +34,8 @@ export interface ObjectInfo {
   readonly archived: string | null;
   /** MD5 of its bytes, lower-case hex, when the bucket tells. */
   readonly md5: string | null;
+  /** Unix ms of its last write, by the bucket's clock; 0 when it does not tell. */
+  readonly modified: number;
 }
 
 /** An object on its way out of a bucket. */
@@ -67,8 +69,21 @@ export interface Listed {
   readonly key: string;
   /** Stored bytes. */
   readonly size: number;
-  /** Unix ms of its last write. */
+  /** Unix ms of its last write, by the bucket's clock. */
   readonly modified: number;
+  /** Of its state; empty when the listing does not tell. */
+  readonly tag: string;
+}
+
+/** An upload that was begun and not ended. */
+export interface Unfinished {
+  readonly key: string;
+  /** Unix ms. */
+  readonly begun: number;
+  /** Stored bytes so far. */
+  size(): Promise<number>;
+  /** Give it up. */
+  abort(): Promise<void>;
 }
 
 /**
@@ -86,8 +101,16 @@ export interface Bucket extends Disposable {
   put(key: string, frame: Frame, options: PutOptions): Promise<string | null>;
   /** Whether the object with this state has, for certain, the bytes of `frame`. */
   holds(info: ObjectInfo, frame: Frame): Promise<boolean>;
-  /** Remove an object. There may be none. */
-  remove(key: string): Promise<void>;
+  /**
+   * Remove an object; false when it has another state than `tag`, as far as the bucket compares them. There may be none.
+   * `once`: it is not tried again, since what failed may be done later.
+   */
+  remove(
+    key: string,
+    options?: { readonly once?: boolean; readonly tag?: string },
+  ): Promise<boolean>;
   /** Every key that starts with `prefix`. */
   list(prefix: string): AsyncIterable<Listed>;
+  /** Uploads under way, and those that crashes ended, as far as the bucket tells. */
+  unfinished?(prefix: string): AsyncIterable<Unfinished>;
 }

@@ -61,14 +61,16 @@ export class Hosts implements Disposable {
 }
 
 /**
- * What `attempt` comes to, tried again after a {@linkcode Transient} failure, or none at all, for a minute. Throws
- * `unavailable` when that lasts, `cancelled` when the signal fires, and every other error as it is.
+ * What `attempt` comes to, tried again after a {@linkcode Transient} failure, or none at all, for a minute, unless it is
+ * made only `once`. Throws `unavailable` when that lasts, `cancelled` when the signal fires, and every other error as it
+ * is.
  */
 export async function persist<T>(
   what: string,
   clock: Clock,
   signal: AbortSignal | undefined,
   attempt: () => Promise<T>,
+  once = false,
 ): Promise<T> {
   const retry = new Retry(clock);
   const stopIfAborted = () => {
@@ -85,7 +87,7 @@ export async function persist<T>(
       stopIfAborted();
       failure = transient(what, error);
     }
-    if (!await retry.next(failure.atLeastMs, signal)) throw failure.error;
+    if (once || !await retry.next(failure.atLeastMs, signal)) throw failure.error;
   }
 }
 

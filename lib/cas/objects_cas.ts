@@ -16,12 +16,14 @@ import type {
   Collected,
   Evictable,
   Held,
+  Leftovers,
   Limits,
   Ranged,
   Sized,
   Upkeep,
   Usage,
 } from "./contract.ts";
+import { sum } from "./disk_root.ts";
 import { each } from "./each.ts";
 import { isEmpty, noBytes } from "./empty.ts";
 import { readThrough, writeBeside } from "./files.ts";
@@ -31,8 +33,11 @@ import { decodeSmall } from "./object_decode.ts";
 import { encode } from "./object_encode.ts";
 import { type Bucket, keyToCid, type ObjectInfo, objectKey, OBJECTS } from "./objects.ts";
 import { Frame } from "./objects_frame.ts";
+import { contradicts, keptKey, ObjectsKeeper } from "./objects_keep.ts";
 import { announcedLength, BucketObject, type ReadContext } from "./objects_read.ts";
+import { sweepBucket } from "./objects_sweep.ts";
 import { WholeObjects } from "./objects_tags.ts";
+import type { UploadsDirectory } from "./objects_tmp.ts";
 import { Slots } from "./slots.ts";
 import { BytesBody, collect, drain, streamFrom, streamOf } from "./streams.ts";
 import { blobError, checkWhole } from "./verify.ts";
@@ -64,24 +69,29 @@ export type ObjectsStore =
 /** How a store over a bucket is kept. */
 export interface ObjectsOptions {
   /** A directory for temporary files, of this store alone. It is disposed with the store. */
-  readonly uploads: { readonly path: string } & AsyncDisposable;
+  readonly uploads: UploadsDirectory;
   readonly clock: Clock;
+  /** Blobs that were told to be there are kept from a collection's grace, but only once in so many milliseconds. */
+  readonly keepEveryMs?: number | undefined;
 }
 
 /** The clock of a bucket may differ from ours by so many milliseconds. */
 const SKEW_MS = 15 * 60 * 1000;
 
+/** How often a put looks again whether there is an object, when it comes and goes. */
+const TRIES = 8;
+
 class ObjectsCas implements ObjectsStore {
-  /** To make an object younger is to write it again. */
-  readonly keepsAsked = false;
   readonly #bucket: Bucket;
   readonly #uploads: ObjectsOptions["uploads"];
   readonly #whole = new WholeObjects();
   readonly #writers = new Slots(WRITERS);
   readonly #fileWriters = new Slots(FILE_WRITERS);
   readonly #reads: ReadContext;
+  readonly #keeper: ObjectsKeeper;
 
-  constructor(bucket: Bucket, { uploads, clock }: ObjectsOptions) {
+  constructor(bucket: Bucket, { uploads, clock, keepEveryMs }: ObjectsOptions) {
+    this.#keeper = new ObjectsKeeper(bucket, clock, keepEveryMs);
     this.#bucket = bucket;
     this.#uploads = uploads;
     this.#reads = { bucket, whole: this.#whole, clock, ahead: { readers: 0 } };
@@ -104,7 +114,13 @@ class ObjectsCas implements ObjectsStore {
   }
 
   async has(cid: Cid): Promise<boolean> {
-    return isEmpty(cid) || await this.#bucket.stat(objectKey(cid)) !== null;
+    return isEmpty(cid) || await this.#find(cid) !== null;
+  }
+
+  /** The object's state, of which somebody is told: it is kept from a collection. Null: there is none. */
+  async #find(cid: Cid): Promise<ObjectInfo | null> {
+    const info = await this.#bucket.stat(objectKey(cid));
+    return info !== null && await this.#keeper.keep(cid, info) ? info : null;
   }
 
   async missing(cids: readonly Cid[]): Promise<Cid[]> {
@@ -143,7 +159,9 @@ class ObjectsCas implements ObjectsStore {
     await writers.run(async () => {
       try {
         const tag = await this.#write(cid, frame, signal);
-        if (tag !== null) this.#whole.add(objectName(cid), tag, length);
+        if (tag === null) return;
+        this.#keeper.wrote(cid);
+        this.#whole.add(objectName(cid), tag, length);
       } catch (error) {
         throw blobError(cid, error);
       }
@@ -155,13 +173,16 @@ class ObjectsCas implements ObjectsStore {
     const key = objectKey(cid);
     const asks = frame.size > UNASKED || this.#whole.knows(objectName(cid));
     let found = asks ? await this.#bucket.stat(key, signal) : null;
-    if (found === null) {
+    for (let left = TRIES; left > 0; left--) {
+      if (found !== null && await this.#keeper.keep(cid, found)) {
+        if (await this.#isWhole(cid, found, frame)) return null;
+        return await this.#bucket.put(key, frame, { onlyNew: false, signal });
+      }
       const tag = await this.#bucket.put(key, frame, { onlyNew: true, signal });
       if (tag !== null) return tag;
       found = await this.#bucket.stat(key, signal);
     }
-    if (found !== null && await this.#isWhole(cid, found, frame)) return null;
-    return await this.#bucket.put(key, frame, { onlyNew: false, signal });
+    throw contradicts(cid);
   }
 
   /** Whether the object of `cid` in the state `info` is undamaged, of which `frame` is another copy. */
@@ -176,7 +197,7 @@ class ObjectsCas implements ObjectsStore {
   /** Whether it is known, without reading the object, that it is there and undamaged. */
   async #isKnownWhole(cid: Cid): Promise<boolean> {
     if (!this.#whole.knows(objectName(cid))) return false;
-    const info = await this.#bucket.stat(objectKey(cid));
+    const info = await this.#find(cid);
     return info !== null && this.#whole.find(objectName(cid), info.tag) !== null;
   }
 
@@ -236,8 +257,14 @@ class ObjectsCas implements ObjectsStore {
 
   async sizeOf(cid: Cid, options: { readonly check?: boolean } = {}): Promise<number | null> {
     if (isEmpty(cid)) return 0;
+    const length = await this.#sizeOf(cid, options.check ?? false);
+    if (length === null || this.#keeper.isKept(cid)) return length;
+    return await this.#find(cid) === null ? null : length;
+  }
+
+  async #sizeOf(cid: Cid, check: boolean): Promise<number | null> {
     try {
-      if (!options.check) {
+      if (!check) {
         const announced = await announcedLength(this.#reads, cid);
         if (announced === undefined) return null;
         if (announced !== null) return announced;
@@ -272,25 +299,45 @@ class ObjectsCas implements ObjectsStore {
   }
 
   async *held(): AsyncGenerator<Held, void, undefined> {
+    // What is beside an object comes right after it.
+    let last: Required<Held>[] = [];
     for await (const { key, size, modified } of this.#bucket.list(OBJECTS)) {
+      const keptAt = modified + SKEW_MS;
+      last = last.map((held) =>
+        key === keptKey(held.cid) ? { ...held, keptAt: Math.max(held.keptAt, keptAt) } : held
+      );
       const cid = keyToCid(key);
-      if (cid !== null) yield { cid, bytes: size, storedAt: modified };
+      if (cid === null) continue;
+      yield* last;
+      last = [{ cid, bytes: size, storedAt: modified, keptAt }];
     }
+    yield* last;
+  }
+
+  get keepEveryMs(): number {
+    return this.#keeper.everyMs;
+  }
+
+  async unsafeBecause(): Promise<string | null> {
+    if (await this.#keeper.isGuarded()) return null;
+    return `${this.#bucket.where} knows no conditional writes (If-None-Match), by which those who put would see a collection`;
   }
 
   async collect(cids: readonly Cid[], graceMs: number): Promise<Collected[]> {
     const collected: Collected[] = [];
     const before = this.#reads.clock.now() - graceMs - SKEW_MS;
     await each(cids, WIDTH, async (cid) => {
-      const wanted = objectKey(cid);
-      for await (const { key, size, modified } of this.#bucket.list(wanted)) {
-        if (key !== wanted || modified >= before) continue;
-        await this.#bucket.remove(key);
-        this.#whole.forget(objectName(cid));
-        collected.push({ cid, bytes: size });
-      }
+      const bytes = await this.#keeper.collect(cid, before);
+      if (bytes === null) return;
+      this.#whole.forget(objectName(cid));
+      collected.push({ cid, bytes });
     });
     return collected;
+  }
+
+  async sweep({ dryRun = false }: { readonly dryRun?: boolean } = {}): Promise<Leftovers> {
+    const here = await this.#uploads.sweep(dryRun);
+    return sum(here, await sweepBucket(this.#bucket, this.#reads.clock, dryRun));
   }
 
   async release(cid: Cid): Promise<number> {

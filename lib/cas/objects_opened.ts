@@ -26,5 +26,5 @@ export function opened(
 /** An object without a byte, of which no part can be had. */
 export function emptyObject(): OpenObject {
   const stream = new ReadableStream<Uint8Array>({ start: (controller) => controller.close() });
-  return { info: { size: 0, tag: "", archived: null, md5: null }, from: 0, stream };
+  return { info: { size: 0, tag: "", archived: null, md5: null, modified: 0 }, from: 0, stream };
 }

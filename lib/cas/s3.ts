@@ -7,7 +7,15 @@
 
 import { Buffer } from "node:buffer";
 import { type Clock, type Env, SubletError, systemClock } from "../home/mod.ts";
-import type { Bucket, Listed, ObjectInfo, OpenObject, Part, PutOptions } from "./objects.ts";
+import type {
+  Bucket,
+  Listed,
+  ObjectInfo,
+  OpenObject,
+  Part,
+  PutOptions,
+  Unfinished,
+} from "./objects.ts";
 import { Hosts, textOf } from "./objects_calls.ts";
 import { emptyObject, opened } from "./objects_opened.ts";
 import { type ObjectsStore, openObjects } from "./objects_cas.ts";
@@ -18,7 +26,11 @@ import { AwsCredentials } from "./s3_credentials.ts";
 import { parseS3Url, type S3Place } from "./s3_endpoint.ts";
 import { s3Settings } from "./s3_settings.ts";
 import { MULTIPART_FROM, partSize, partsTag, uploadParts } from "./s3_upload.ts";
+import { listUploads } from "./s3_unfinished.ts";
 import { elementOf, rawElements } from "./s3_xml.ts";
+
+/** Milliseconds without an answer after which a call that is made only once has failed. */
+const ONCE_MS = 10_000;
 
 /** Classes whose objects have to be restored before they can be read. */
 const ARCHIVED = new Set(["GLACIER", "DEEP_ARCHIVE"]);
@@ -39,6 +51,8 @@ export interface S3Options {
   readonly ca?: string;
   /** Default: the system's. */
   readonly clock?: Clock;
+  /** See `ObjectsOptions`. */
+  readonly keepEveryMs?: number;
 }
 
 class S3Bucket implements Bucket {
@@ -184,15 +198,22 @@ class S3Bucket implements Bucket {
     return partsTag(md5s) === info.tag;
   }
 
-  async remove(key: string): Promise<void> {
+  async remove(key: string, { once = false }: { readonly once?: boolean } = {}): Promise<boolean> {
     await this.#calls.call({
       method: "DELETE",
       what: this.#what("the removal of", key),
       key: this.#prefix + key,
       takes: ["NoSuchKey"],
+      once,
+      ...(once ? { timeoutMs: ONCE_MS } : {}),
     }, async (found) => {
       if (found.ok) await found.answer.discard();
     });
+    return true;
+  }
+
+  unfinished(prefix: string): AsyncGenerator<Unfinished, void, undefined> {
+    return listUploads(this.#calls, this.#prefix, prefix);
   }
 
   async *list(prefix: string): AsyncGenerator<Listed, void, undefined> {
@@ -215,6 +236,7 @@ class S3Bucket implements Bucket {
           key: key.slice(this.#prefix.length),
           size: Number(elementOf(item, "Size")) || 0,
           modified: Date.parse(elementOf(item, "LastModified") ?? "") || 0,
+          tag: (elementOf(item, "ETag") ?? "").replaceAll('"', ""),
         };
       }
       const before: string | null = next;
@@ -241,7 +263,14 @@ function infoOf(headers: Headers, size: number): ObjectInfo {
     : ARCHIVED.has(storageClass) && !restored
     ? storageClass
     : null;
-  return { size: Number.isSafeInteger(size) ? size : 0, tag: tagOf(headers), archived, md5: null };
+  const modified = Date.parse(headers.get("last-modified") ?? "") || 0;
+  return {
+    size: Number.isSafeInteger(size) ? size : 0,
+    tag: tagOf(headers),
+    archived,
+    md5: null,
+    modified,
+  };
 }
 
 function unreadable(what: string, status: number, message: string): SubletError {
@@ -265,5 +294,6 @@ export async function openS3(options: S3Options): Promise<ObjectsStore> {
   const credentials = new AwsCredentials({ env, hosts, clock, region });
   const calls = new S3Calls({ bucket: place.bucket, region, endpoint, credentials, hosts, clock });
   const uploads = await prepareUploads(options.tmp);
-  return openObjects(new S3Bucket(place, calls, hosts, options), { uploads, clock });
+  const { keepEveryMs } = options;
+  return openObjects(new S3Bucket(place, calls, hosts, options), { uploads, clock, keepEveryMs });
 }

@@ -40,6 +40,8 @@ export interface S3Request {
   /** Send it only if there is no object yet, where the server can do that. */
   readonly onlyNew?: boolean;
   readonly timeoutMs?: number;
+  /** Failures that may pass are not waited for. */
+  readonly once?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -112,7 +114,7 @@ export class S3Calls {
         if (!isTransient(refusal)) throw error;
         throw new Transient(error, refusal.retryAfterMs);
       }
-    });
+    }, request.once);
   }
 
   async #send(

@@ -6,7 +6,7 @@
 
 import { dirname } from "node:path";
 import { isError } from "../home/mod.ts";
-import { openSqlite } from "../store/mod.ts";
+import { openSqlite, type Tx } from "../store/mod.ts";
 import { cidOf, objectName } from "./cid.ts";
 import type {
   BlobBody,
@@ -16,6 +16,7 @@ import type {
   Collected,
   Evictable,
   Held,
+  Leftovers,
   Limits,
   Ranged,
   Sized,
@@ -31,7 +32,7 @@ import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
 import { encode } from "./object_encode.ts";
 import type { Frame, Framed } from "./serving.ts";
 import { SqliteFrame } from "./sqlite_frame.ts";
-import { type BlobRow, BlobRows } from "./sqlite_rows.ts";
+import { type BlobRow, BlobRows, isDamage } from "./sqlite_rows.ts";
 import { SqliteUpload } from "./sqlite_upload.ts";
 import { BytesBody, collect, drain, streamFrom, streamOf } from "./streams.ts";
 import { blobError, damagedBlob } from "./verify.ts";
@@ -79,11 +80,14 @@ class SqliteCas implements SqliteStore {
   readonly #checked = new Map<number, { readonly version: number; readonly until: number }>();
 
   readonly #kept: KeptLately;
-  readonly keepsAsked = true;
+  readonly keepEveryMs: number;
+  readonly #sweepAfterMs: number;
 
-  constructor(rows: BlobRows, keepEveryMs: number) {
+  constructor(rows: BlobRows, keepEveryMs: number, sweepAfterMs: number) {
     this.#rows = rows;
     this.#kept = new KeptLately(keepEveryMs);
+    this.keepEveryMs = keepEveryMs;
+    this.#sweepAfterMs = sweepAfterMs;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -128,7 +132,7 @@ class SqliteCas implements SqliteStore {
     if (data.length > SMALL) return await this.putStream(streamOf(data), limits);
     const cid = cidOf(data);
     checkAddress(cid, limits);
-    await named(cid, () => this.#store(cid, data));
+    await naming(cid, () => this.#store(cid, data));
     return cid;
   }
 
@@ -137,12 +141,12 @@ class SqliteCas implements SqliteStore {
     const found = await this.#intact(cid);
     if (found === true) return;
     const bytes = await encode(data);
-    await this.#rows.db.write(async (tx) => {
+    await this.#rows.dropping(async (tx, frees) => {
       const now = Date.now();
       const frame = await this.#rows.begin(tx, now);
       await this.#rows.add(tx, frame, 0, bytes, now);
       const row = { frame, length: data.length, stored: bytes.length };
-      await this.#rows.publish(tx, objectName(cid), row, found, now);
+      await this.#rows.publish(tx, objectName(cid), row, found, now, frees);
     });
   }
 
@@ -195,11 +199,11 @@ class SqliteCas implements SqliteStore {
   }
 
   async #publish(cid: Cid, row: BlobRow): Promise<void> {
-    await named(cid, async () => {
+    await naming(cid, async () => {
       const found = await this.#intact(cid);
       if (found === true) return await this.#rows.abandon(row.frame);
-      await this.#rows.db.write((tx) =>
-        this.#rows.publish(tx, objectName(cid), row, found, Date.now())
+      await this.#rows.dropping((tx, frees) =>
+        this.#rows.publish(tx, objectName(cid), row, found, Date.now(), frees)
       );
     });
   }
@@ -312,11 +316,11 @@ class SqliteCas implements SqliteStore {
   async release(cid: Cid): Promise<number> {
     const name = objectName(cid);
     return await named(cid, () =>
-      this.#rows.db.write(async (tx) => {
+      this.#rows.dropping(async (tx, frees) => {
         const row = await this.#rows.findIn(tx, name);
         if (row === null || this.#use.has(cid)) return 0;
-        await this.#rows.drop(tx, name, row.frame);
-        return row.stored;
+        await this.#rows.drop(tx, name, row.frame, frees);
+        return frees ? row.stored : 0;
       }));
   }
 
@@ -324,16 +328,45 @@ class SqliteCas implements SqliteStore {
     const collected: Collected[] = [];
     for (let at = 0; at < cids.length; at += COLLECTED) {
       const batch = cids.slice(at, at + COLLECTED);
-      await this.#rows.db.write(async (tx) => {
-        const before = Date.now() - graceMs;
+      try {
+        collected.push(...await this.#rows.db.write((tx) => this.#drop(tx, batch, graceMs, true)));
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        // One at a time: a damaged page is that of few.
         for (const cid of batch) {
-          if (this.#use.has(cid)) continue;
-          const bytes = await this.#rows.collect(tx, objectName(cid), before);
-          if (bytes !== null) collected.push({ cid, bytes });
+          const drop = (tx: Tx, frees: boolean) => this.#drop(tx, [cid], graceMs, frees);
+          collected.push(...await this.#rows.dropping(drop));
         }
-      });
+      }
     }
     return collected;
+  }
+
+  async #drop(
+    tx: Tx,
+    cids: readonly Cid[],
+    graceMs: number,
+    frees: boolean,
+  ): Promise<Collected[]> {
+    const before = Date.now() - graceMs;
+    const dropped: Collected[] = [];
+    for (const cid of cids) {
+      if (this.#use.has(cid)) continue;
+      const bytes = await this.#rows.collect(tx, objectName(cid), before, frees);
+      if (bytes !== null) dropped.push({ cid, bytes });
+    }
+    return dropped;
+  }
+
+  async sweep({ dryRun = false }: { readonly dryRun?: boolean } = {}): Promise<Leftovers> {
+    let count = 0;
+    let bytes = 0;
+    for (const { frame, stored } of await this.#rows.stale(Date.now() - this.#sweepAfterMs)) {
+      if (!dryRun) await this.#rows.abandon(frame);
+      count++;
+      bytes += stored;
+    }
+    return { count, bytes };
   }
 
   usage(): Promise<Usage> {
@@ -353,16 +386,21 @@ class SqliteCas implements SqliteStore {
   }
 }
 
-/** The result of `work` on the blob, whose address its errors name. A damaged page of the file is a damaged blob. */
-async function named<T>(cid: Cid, work: () => Promise<T>): Promise<T> {
+/** The result of `work` on the blob, whose address its errors name. */
+async function naming<T>(cid: Cid, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (isError(error, "unavailable") && error.message.includes("image is malformed")) {
-      throw damagedBlob(cid, error.message, error);
-    }
     throw blobError(cid, error);
   }
+}
+
+/** The result of reading the blob by `work`. A damaged page of the file is a damaged blob. */
+async function named<T>(cid: Cid, work: () => Promise<T>): Promise<T> {
+  return await naming(cid, () =>
+    work().catch((error) => {
+      throw isDamage(error) ? damagedBlob(cid, "a page of its file is", error) : error;
+    }));
 }
 
 /** Open the store in the file `options.path`, made when it is missing. Throws `unavailable` when it cannot be used. */
@@ -376,10 +414,11 @@ export async function openSqliteCas(options: SqliteCasOptions): Promise<SqliteSt
   const rows = new BlobRows(await openSqlite(path, { migrations: false }));
   try {
     await rows.make(path);
-    for (const frame of await rows.stale(Date.now() - sweepAfterMs)) await rows.abandon(frame);
+    const store = new SqliteCas(rows, keepEveryMs, sweepAfterMs);
+    await store.sweep();
+    return store;
   } catch (error) {
     await rows.db[Symbol.asyncDispose]();
     throw error;
   }
-  return new SqliteCas(rows, keepEveryMs);
 }

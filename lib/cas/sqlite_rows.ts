@@ -5,10 +5,11 @@
  * one transaction gives it to its blob. Frames that a crash left are known by their row in `uploads`.
  */
 
-import { SubletError } from "../home/mod.ts";
+import { isError, SubletError } from "../home/mod.ts";
 import type { Db, Tx } from "../store/mod.ts";
 import { nameToCid } from "./cid.ts";
 import type { Held } from "./contract.ts";
+import { heldDespiteDamage } from "./sqlite_scan.ts";
 
 /** Bytes of a chunk; the last one of a frame may have fewer. */
 export const CHUNK = 512 * 1024;
@@ -132,11 +133,14 @@ export class BlobRows {
     row: BlobRow,
     replaces: number | null,
     now: number,
+    frees: boolean,
   ): Promise<void> {
     if (await tx.run("DELETE FROM uploads WHERE frame = ?", [row.frame]) === 0) throw stoodStill();
     const before = await tx.get<BlobColumns>(BLOB, [name]);
-    if (before !== null && before.frame !== replaces) return await this.#dropChunks(tx, row.frame);
-    if (before !== null) await this.drop(tx, name, before.frame);
+    if (before !== null && before.frame !== replaces) {
+      return await this.#dropChunks(tx, row.frame, frees);
+    }
+    if (before !== null) await this.drop(tx, name, before.frame, frees);
     await tx.run(
       "INSERT INTO blobs (name, frame, length, stored, stored_at) VALUES (?, ?, ?, ?, ?)",
       [name, row.frame, row.length, row.stored, now],
@@ -165,47 +169,69 @@ export class BlobRows {
   }
 
   /** Drop the blob if it was stored, or asked for, before `before` (Unix ms); its stored bytes, or null if it stays. */
-  async collect(tx: Tx, name: string, before: number): Promise<number | null> {
+  async collect(tx: Tx, name: string, before: number, frees: boolean): Promise<number | null> {
     const row = await tx.get<BlobColumns>(`${BLOB} AND stored_at < ?`, [name, before]);
     if (row === null) return null;
-    await this.drop(tx, name, row.frame);
-    return row.stored;
+    await this.drop(tx, name, row.frame, frees);
+    return frees ? row.stored : 0;
   }
 
   /** Drop a blob. */
-  async drop(tx: Tx, name: string, frame: number): Promise<void> {
+  async drop(tx: Tx, name: string, frame: number, frees: boolean): Promise<void> {
     await tx.run("DELETE FROM blobs WHERE name = ?", [name]);
-    await this.#dropChunks(tx, frame);
+    await this.#dropChunks(tx, frame, frees);
   }
 
   /** Drop a frame that belongs to no blob. */
   async abandon(frame: number): Promise<void> {
-    await this.db.write(async (tx) => {
+    await this.dropping(async (tx, frees) => {
       if (await tx.run("DELETE FROM uploads WHERE frame = ?", [frame]) === 0) return;
-      await this.#dropChunks(tx, frame);
+      await this.#dropChunks(tx, frame, frees);
     });
   }
 
-  async #dropChunks(tx: Tx, frame: number): Promise<void> {
-    await tx.run("DELETE FROM chunks WHERE frame = ?", [frame]);
+  async #dropChunks(tx: Tx, frame: number, frees: boolean): Promise<void> {
+    if (frees) await tx.run("DELETE FROM chunks WHERE frame = ?", [frame]);
   }
 
-  /** Frames under way that nobody has added to since `before` (Unix ms). */
-  async stale(before: number): Promise<number[]> {
-    const rows = await this.db.read((tx) =>
-      tx.all<{ frame: number }>("SELECT frame FROM uploads WHERE touched_at < ?", [before])
+  /**
+   * A transaction that drops frames, whose pages it `frees`. Where one of these is damaged, nobody knows which follow
+   * it: then it is done once more, and they stay in the file and belong to no blob.
+   */
+  async dropping<T>(body: (tx: Tx, frees: boolean) => Promise<T>): Promise<T> {
+    try {
+      return await this.db.write((tx) => body(tx, true));
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      return await this.db.write((tx) => body(tx, false));
+    }
+  }
+
+  /** Frames under way that nobody has added to since `before` (Unix ms), with their bytes so far. */
+  async stale(before: number): Promise<{ frame: number; stored: number }[]> {
+    return await this.db.read((tx) =>
+      tx.all<{ frame: number; stored: number }>(
+        `SELECT frame, (SELECT coalesce(sum(length(bytes)), 0) FROM chunks WHERE chunks.frame = uploads.frame) AS stored
+         FROM uploads WHERE touched_at < ?`,
+        [before],
+      )
     );
-    return rows.map(({ frame }) => frame);
   }
 
   async *held(): AsyncGenerator<Held, void, undefined> {
     for (let after = "";;) {
-      const rows = await this.db.read((tx) =>
-        tx.all<HeldColumns>(
-          "SELECT name, stored, stored_at FROM blobs WHERE name > ? ORDER BY name LIMIT ?",
-          [after, PAGE],
-        )
-      );
+      let rows: HeldColumns[];
+      try {
+        rows = await this.db.read((tx) =>
+          tx.all<HeldColumns>(
+            "SELECT name, stored, stored_at FROM blobs WHERE name > ? ORDER BY name LIMIT ?",
+            [after, PAGE],
+          )
+        );
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        return yield* heldDespiteDamage(this.db, after);
+      }
       for (const { name, stored, stored_at } of rows) {
         const cid = nameToCid(name);
         if (cid !== null) yield { cid, bytes: stored, storedAt: stored_at };
@@ -223,6 +249,11 @@ export class BlobRows {
     );
     return { blobs: row?.blobs ?? 0, bytes: row?.bytes ?? 0 };
   }
+}
+
+/** Whether `error` says that a page of the file is damaged. */
+export function isDamage(error: unknown): boolean {
+  return isError(error, "unavailable") && error.message.includes("image is malformed");
 }
 
 function stoodStill(): SubletError {

@@ -149,8 +149,11 @@ async function quiet(
   paths: HomePaths,
   graceMs: number,
 ): Promise<Disposable | null> {
-  const { MIN_GRACE_MS } = await import("../cas/mod.ts");
-  if (store.keepsAsked && graceMs >= MIN_GRACE_MS) return null;
+  const shortest = 2 * store.keepEveryMs;
+  const unsafe = graceMs < shortest
+    ? `a grace of less than ${shortest / 60_000} minutes`
+    : await store.unsafeBecause?.() ?? null;
+  if (unsafe === null) return null;
   const { takeHome } = await import("./server_lock.ts");
   const { quietStore } = await import("./store_lock.ts");
   const held = new DisposableStack();
@@ -160,12 +163,9 @@ async function quiet(
     return held;
   } catch (error) {
     held.dispose();
-    const why = store.keepsAsked
-      ? `a grace of less than ${MIN_GRACE_MS / 60_000} minutes`
-      : "a collection in this kind of store";
     throw new SubletError(
       "conflict",
-      `${why} needs the server to be stopped: ${error instanceof Error ? error.message : error}`,
+      `${unsafe} needs the server to be stopped: ${error instanceof Error ? error.message : error}`,
       { cause: error },
     );
   }
@@ -182,6 +182,8 @@ function tell(report: GarbageReport, flags: GcFlags, output: Output): void {
       young: report.young,
       removed: report.removed,
       freed: report.freed,
+      leftovers: report.leftovers.count,
+      leftover_bytes: report.leftovers.bytes,
       oldest: oldest === null ? null : new Date(oldest).toISOString(),
       lost,
       damaged,
@@ -204,6 +206,7 @@ export function garbageRows(report: GarbageReport, dryRun: boolean): string[][] 
     ["too young to go", String(report.young)],
     [dryRun ? "would be removed" : "removed", String(report.removed)],
     [dryRun ? "would be freed" : "freed", size(report.freed)],
+    ["left by crashes", `${report.leftovers.count}, ${size(report.leftovers.bytes)}`],
     ...(report.oldest === null ? [] : [["oldest", age(Date.now() - report.oldest)]]),
   ];
 }

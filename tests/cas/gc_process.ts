@@ -1,11 +1,11 @@
 /** @module Run by tests in a process of its own: collects what a file does not name, again and again, until stdin ends. */
 
-import { collectGarbage, isCid, openDisk, openSqliteCas } from "../../lib/cas/mod.ts";
+import { collectGarbage, isCid } from "../../lib/cas/mod.ts";
+import { graceOf, STORES } from "./gc_stores.ts";
 
-const [kind = "", path = "", names = "", grace = ""] = Deno.args;
-const cas = kind === "disk"
-  ? await openDisk({ path, keepEveryMs: 0 })
-  : await openSqliteCas({ path, keepEveryMs: 0 });
+const [kind = "", path = "", url = "", names = "", grace = ""] = Deno.args;
+const cas = await STORES[kind]?.(path, url);
+if (cas === undefined) throw new Error(`there is no store ${kind}`);
 let ended = false;
 const stdin = (async () => {
   for await (const _ of Deno.stdin.readable);
@@ -15,7 +15,7 @@ let removed = 0;
 let rounds = 0;
 while (!ended) {
   const report = await collectGarbage(cas, {
-    graceMs: Number(grace),
+    graceMs: graceOf(kind, Number(grace)),
     remarkMs: 0,
     async find(found) {
       const text = await Deno.readTextFile(names);
