@@ -2,7 +2,7 @@
 
 import { isError, messageOf, SubletError } from "../home/mod.ts";
 import { digestOf, drislCid, isDrisl } from "./cid.ts";
-import type { Cas, Cid } from "./contract.ts";
+import type { BlobBody, Cas, Cid } from "./contract.ts";
 import { compareBytes } from "./drisl.ts";
 import { decodeListHead } from "./drisl_decode.ts";
 import { encodeListHead } from "./drisl_encode.ts";
@@ -67,6 +67,11 @@ export async function* readEntries(cas: Cas, cid: Cid): AsyncGenerator<Entry, vo
 
 /** {@linkcode readEntries}, many at once: each costs less. */
 export async function* readBatches(cas: Cas, cid: Cid): AsyncGenerator<Entry[], void, undefined> {
+  yield* decodeBatches((await openManifest(cas, cid)).stream, cid);
+}
+
+/** The bytes of the manifest at `cid`. Throws as `readManifest`. */
+export async function openManifest(cas: Cas, cid: Cid): Promise<BlobBody> {
   if (!isDrisl(cid)) {
     throw new SubletError(
       "integrity",
@@ -74,10 +79,8 @@ export async function* readBatches(cas: Cas, cid: Cid): AsyncGenerator<Entry[], 
     );
   }
   const body = await cas.getStream(cid);
-  if (body === null) {
-    throw new SubletError("not_found", `the store lacks manifest ${cid}. Store the tree again`);
-  }
-  yield* decodeBatches(body.stream, cid);
+  if (body !== null) return body;
+  throw new SubletError("not_found", `the store lacks manifest ${cid}. Store the tree again`);
 }
 
 /** The entries of the manifest in `stream`, whose address is `cid`. */

@@ -66,7 +66,7 @@ export {
 export { materialise, type MaterialiseOptions, type NewLink } from "./materialise.ts";
 export { type ChangedPath, type Placed, type State } from "./placed.ts";
 export { putEntries, readEntries } from "./manifest_stream.ts";
-export { Manifests, type Summary, type Tree } from "./manifests.ts";
+export { Manifests, type ManifestsOptions, type Summary, type Tree } from "./manifests.ts";
 export { type Shared, SharedInputs } from "./shared_inputs.ts";
 export { placeTree, type PlaceTreeOptions } from "./place_tree.ts";
 export { type Seen, SeenAnywhere, type SeenFile, SeenFiles } from "./seen.ts";

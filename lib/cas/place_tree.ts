@@ -1,16 +1,15 @@
 /** @module A tree from a store, as files of its own in a new directory. */
 
+import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { mkdirBeneath, SubletError } from "../home/mod.ts";
 import type { Cas, Cid } from "./contract.ts";
 import { each } from "./each.ts";
 import { fileError } from "./files.ts";
 import { type Entry, type FileEntry, isLink } from "./manifest.ts";
-import { readEntries } from "./manifest_stream.ts";
+import { Manifests } from "./manifests.ts";
 
 const WIDTH = 16;
-/** Entries that are read before their files are written. */
-const BATCH = 256;
 
 /** How a tree is placed. */
 export interface PlaceTreeOptions {
@@ -31,40 +30,66 @@ export async function placeTree(
   options: PlaceTreeOptions = {},
 ): Promise<{ readonly files: number; readonly bytes: number }> {
   // A manifest that is damaged is found to be so before anything is made.
-  for await (const _ of readEntries(cas, cid));
+  const tree = await new Manifests(cas).open(cid);
   await makeEmpty(root);
   const made = new Set<string>(["."]);
   let files = 0;
   let bytes = 0;
-  const batch: FileEntry[] = [];
-  const write = async () => {
-    await each(batch.splice(0), WIDTH, async (entry) => {
-      options.signal?.throwIfAborted();
-      makeParents(root, entry, made);
-      await writeFile(cas, entry, join(root, entry.path));
-      files++;
-      bytes += entry.size;
-      options.progress?.(files, bytes);
-    });
+  const write = async (entry: FileEntry) => {
+    options.signal?.throwIfAborted();
+    makeParents(root, entry, made);
+    checkFree(root, entry);
+    await writeFile(cas, entry, join(root, entry.path));
+    files++;
+    bytes += entry.size;
+    options.progress?.(files, bytes);
+  };
+  for await (const batch of tree.batches()) {
+    const { first, alike } = apart(batch);
+    await each(first, WIDTH, write);
+    await each(alike, 1, write);
     // Entries are in order, so those to come are seldom in these directories.
     if (made.size > 10_000) made.clear();
-  };
-  for await (const entry of readEntries(cas, cid)) {
-    if (isLink(entry)) continue;
-    batch.push(entry);
-    if (batch.length === BATCH) await write();
   }
-  await write();
+  if (tree.summary.links === 0) return { files, bytes };
   made.clear();
-  for await (const entry of readEntries(cas, cid)) {
-    if (!isLink(entry)) continue;
-    makeParents(root, entry, made);
-    await Deno.symlink(entry.link, join(root, entry.path)).catch((error) => {
-      throw fileError(error, `cannot make ${join(root, entry.path)}`, "unavailable");
-    });
-    files++;
+  for await (const batch of tree.batches()) {
+    options.signal?.throwIfAborted();
+    for (const entry of batch) {
+      if (!isLink(entry)) continue;
+      makeParents(root, entry, made);
+      await Deno.symlink(entry.link, join(root, entry.path)).catch((error) => {
+        throw fileError(error, `cannot make ${join(root, entry.path)}`, "unavailable");
+      });
+      files++;
+    }
   }
   return { files, bytes };
+}
+
+/** The files of `batch`: those whose names some file systems take for one of the `first` come after these. */
+function apart(batch: readonly Entry[]): { first: FileEntry[]; alike: FileEntry[] } {
+  const names = new Set<string>();
+  const [first, alike]: [FileEntry[], FileEntry[]] = [[], []];
+  for (const entry of batch) {
+    if (isLink(entry)) continue;
+    const name = entry.path.normalize("NFC").toLowerCase();
+    (names.has(name) ? alike : first).push(entry);
+    names.add(name);
+  }
+  return { first, alike };
+}
+
+/** Throws `conflict` where a file of the tree is already: it would be replaced, and nobody would know. */
+function checkFree(root: string, { path }: Entry): void {
+  if (!existsSync(join(root, path))) return;
+  throw new SubletError(
+    "conflict",
+    `${
+      JSON.stringify(path)
+    } is there already: the file system takes it and another path of the tree for one. ` +
+      "Write the tree to one that tells upper case from lower case",
+  );
 }
 
 async function makeEmpty(root: string): Promise<void> {

@@ -20,6 +20,8 @@ export interface StoreTreeOptions {
   /** Whether times are kept. Default false, so that equal trees have equal addresses. */
   readonly times?: boolean;
   readonly seen?: Seen;
+  /** What each path of the manifest starts with, without a slash at its end. Default: nothing. */
+  readonly prefix?: string;
   readonly signal?: AbortSignal;
   /** Where what is too large for memory waits. Default: the system's directory for temporary files. */
   readonly tmp?: string;
@@ -36,7 +38,7 @@ export interface StoredTree {
 }
 
 interface Found extends SeenFile {
-  /** Relative to the root. */
+  /** Its path in the manifest. */
   readonly relative: string;
   readonly info: Deno.FileInfo;
 }
@@ -57,7 +59,7 @@ export async function storeTree(
   let bytes = 0;
   let known = 0;
   const entries = async function* () {
-    for await (const batch of batches(walk(at, ""), BATCH)) {
+    for await (const batch of batches(walk(at, options.prefix ?? ""), BATCH)) {
       const blobs = await knownBlobs(cas, batch, options.seen);
       const stored: Entry[] = new Array(batch.length);
       await each(batch.entries(), WIDTH, async ([index, found]) => {

@@ -113,7 +113,8 @@ async function report(
   const { findNeeds } = await import("./cas_needs.ts");
   const left = faults.filter(({ mended }) => !mended);
   if (left.length > 0) output.note("looking for what needs them");
-  const needs = left.length === 0 ? null : await findNeeds(database, cas);
+  const cids = left.map(({ cid }) => cid);
+  const needs = left.length === 0 ? null : await findNeeds(database, cas, cids);
   const of = (cid: Cid) => needs?.of(cid) ?? [];
   const named = (state: Fault["state"]) =>
     left.filter((fault) => fault.state === state).map(({ cid }) => cid);

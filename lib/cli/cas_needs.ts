@@ -1,14 +1,6 @@
 /** @module What needs a blob, as far as the home's database and the documents and manifests that it names say so. */
 
-import {
-  type Cas,
-  type Cid,
-  isCid,
-  isDrisl,
-  isLink,
-  objectName,
-  readManifest,
-} from "../cas/mod.ts";
+import { type Cas, type Cid, isCid, isDrisl, isLink, objectName, readEntries } from "../cas/mod.ts";
 import { isError } from "../home/mod.ts";
 import { openSqlite } from "../store/mod.ts";
 import { namingRows } from "./cas_named.ts";
@@ -18,9 +10,14 @@ const MAX_DOCUMENT = 4 * 1024 * 1024;
 
 const CIDS = /baf[ky]r4i[a-z2-7]{52}/g;
 
-/** Who needs a blob: `evaluation 7`, say, or `evaluation 7 (data/train.csv)`. */
+/** Who needs some blobs: `evaluation 7`, say, or `evaluation 7 (data/train.csv)`. */
 export class Needs {
-  readonly #by = new Map<string, Set<string>>();
+  readonly #by: ReadonlyMap<string, Set<string>>;
+
+  /** Of `wanted`; of others nothing is remembered, since a tree may have very many. */
+  constructor(wanted: readonly Cid[]) {
+    this.#by = new Map(wanted.map((cid) => [objectName(cid), new Set()]));
+  }
 
   /** What needs `cid`. */
   of(cid: Cid): string[] {
@@ -28,19 +25,16 @@ export class Needs {
   }
 
   add(cid: Cid, what: string): void {
-    const name = objectName(cid);
-    const known = this.#by.get(name);
-    if (known === undefined) this.#by.set(name, new Set([what]));
-    else known.add(what);
+    this.#by.get(objectName(cid))?.add(what);
   }
 }
 
 /**
- * What the database at `path` needs, directly, or through a job's document or a manifest in `cas`. Empty when there is
- * no database: the store is not that of a server.
+ * What in the database at `path` needs `wanted`, directly, or through a job's document or a manifest in `cas`. Empty
+ * when there is no database: the store is not that of a server.
  */
-export async function findNeeds(path: string, cas: Cas): Promise<Needs> {
-  const needs = new Needs();
+export async function findNeeds(path: string, cas: Cas, wanted: readonly Cid[]): Promise<Needs> {
+  const needs = new Needs(wanted);
   if (!await Deno.stat(path).then((info) => info.isFile, () => false)) return needs;
   await using db = await openSqlite(path, { migrations: false });
   const named = new Map<Cid, string>();
@@ -60,7 +54,7 @@ export async function findNeeds(path: string, cas: Cas): Promise<Needs> {
 async function follow(cas: Cas, cid: Cid, what: string, needs: Needs): Promise<void> {
   try {
     if (isDrisl(cid)) {
-      for (const entry of (await readManifest(cas, cid)).entries) {
+      for await (const entry of readEntries(cas, cid)) {
         if (!isLink(entry)) needs.add(entry.blob, `${what} (${entry.path})`);
       }
       return;

@@ -6,7 +6,7 @@ import { type AgentContext, ignoredOf, WORKSPACE } from "./agent_context.ts";
 import type { SessionPattern } from "./agent_ports.ts";
 import { folderOf } from "./agent_session.ts";
 import type { AgentJob } from "./agent_shapes.ts";
-import { placeInputs } from "./run_inputs.ts";
+import { placeInputs, tellRebuilt } from "./run_inputs.ts";
 import { retryAway } from "./run_patience.ts";
 
 const MAX_BRIEF_BYTES = 64 * 1024 * 1024;
@@ -68,17 +68,14 @@ async function placeWorkspace(context: AgentContext): Promise<Placed | null> {
   const { site, inputs, job, place, control } = context;
   const { workspace } = job.artifact;
   if (workspace === null || !await hasWorkspace(context)) return null;
-  const manifest = await inputs.manifests.read(workspace.manifest);
-  const placed = await materialise(manifest, place.worktree, WORKSPACE, inputs.shared, {
+  const tree = await inputs.manifests.open(workspace.manifest);
+  const placed = await materialise(tree, place.worktree, WORKSPACE, inputs.shared, {
     what: "the shared workspace",
     signal: control.stop,
     // Nothing of it is a link: they do not come back either.
     makeLinks: () => Promise.resolve(),
   });
-  if (placed.rebuilt.length > 0) {
-    const blobs = placed.rebuilt.slice(0, 10);
-    site.log.event("inputs.rebuilt", { link: WORKSPACE, count: placed.rebuilt.length, blobs });
-  }
+  tellRebuilt(site, WORKSPACE, placed);
   return placed;
 }
 

@@ -2,13 +2,13 @@
 
 import { join } from "node:path";
 import {
-  changedPaths,
   type Cid,
   each,
-  type FileEntry,
   isLink,
   type Placed,
   sameBlob,
+  type State,
+  type Tree,
 } from "../cas/mod.ts";
 import { isError, messageOf, openBeneath, unsafeReason } from "../home/mod.ts";
 import { type AgentContext, WORKSPACE } from "./agent_context.ts";
@@ -32,75 +32,80 @@ export interface WorkspaceChanges {
  * so that each is read.
  */
 export async function workspaceChanges(
-  { site, inputs, job, place }: AgentContext,
+  context: AgentContext,
   placed: Placed | null,
 ): Promise<WorkspaceChanges> {
+  const { inputs, job, place } = context;
   const leftOut = new LeftOut();
   const { workspace } = job.artifact;
   if (workspace === null) return { changes: {}, leftOut };
-  const manifest = await inputs.manifests.read(workspace.manifest);
-  const before = new Map<string, FileEntry>();
-  const links = new Set<string>();
-  for (const entry of manifest.entries) {
-    if (isLink(entry)) links.add(entry.path);
-    else before.set(entry.path, entry);
-  }
-  const same = placed === null ? new Set<string>() : await unchanged(placed);
-  const { files, shut } = await list(join(place.worktree, WORKSPACE), links, leftOut);
+  const found = await list(join(place.worktree, WORKSPACE), leftOut);
+  const full = found.files.size >= MAX_FILES;
   const changes = new Map<string, Cid | null>();
-  for (const path of before.keys()) {
-    const unknown = files.size >= MAX_FILES || shut.some((directory) => path.startsWith(directory));
-    if (!files.has(path) && !unknown) changes.set(path, null);
+  const before = placed?.states() ?? entriesOf(await inputs.manifests.open(workspace.manifest));
+  for await (const batch of before) {
+    await each(batch, WIDTH, async ({ entry, now }) => {
+      const { path } = entry;
+      // It is no file, and was none before.
+      if (isLink(entry)) return void found.others.delete(path);
+      const unknown = full || found.shut.some((directory) => path.startsWith(directory));
+      if (!found.files.delete(path)) return void (unknown || changes.set(path, null));
+      if (now === "same") return;
+      const blob = await read(context, path, leftOut);
+      if (blob !== null && !sameBlob(entry.blob, blob)) changes.set(path, blob);
+    });
   }
-  const read = [...files].filter((path) => !same.has(path));
-  await each(read, WIDTH, async (path) => {
-    const was = before.get(path);
-    try {
-      await using file = await openBeneath(place.worktree, `${WORKSPACE}/${path}`, {
-        what: "a file of the workspace",
-      });
-      const blob = await site.cas.putStream(file.stream());
-      if (was === undefined || !sameBlob(was.blob, blob)) changes.set(path, blob);
-    } catch (error) {
-      // It is no plain file any more, or more than the store takes.
-      if (!isError(error, "not_found", "unsafe_path", "too_large")) throw error;
-      leftOut.add(path, messageOf(error));
-    }
+  for (const path of found.others) leftOut.add(path, NO_FILE);
+  await each(found.files, WIDTH, async (path) => {
+    const blob = await read(context, path, leftOut);
+    if (blob !== null) changes.set(path, blob);
   });
   const sorted = [...changes].sort(([a], [b]) => a < b ? -1 : 1);
   return { changes: Object.fromEntries(sorted), leftOut };
 }
 
-/** Paths of the workspace that are as they were put there. */
-async function unchanged(placed: Placed): Promise<Set<string>> {
-  const changed = new Set((await changedPaths(placed)).map(({ path }) => path));
-  const same = placed.files.filter(({ path }) => !changed.has(path));
-  return new Set(same.map(({ path }) => path.slice(WORKSPACE.length + 1)));
+/** What is in a manifest, of which nobody knows how it was put in place. */
+async function* entriesOf(tree: Tree): AsyncGenerator<Pick<State, "entry" | "now">[]> {
+  for await (const batch of tree.batches()) yield batch.map((entry) => ({ entry, now: null }));
+}
+
+/** Store a file of the workspace; null when it is left out: it is no plain file, or more than the store takes. */
+async function read(
+  { site, place }: AgentContext,
+  path: string,
+  leftOut: LeftOut,
+): Promise<Cid | null> {
+  try {
+    await using file = await openBeneath(place.worktree, `${WORKSPACE}/${path}`, {
+      what: "a file of the workspace",
+    });
+    return await site.cas.putStream(file.stream());
+  } catch (error) {
+    if (!isError(error, "not_found", "unsafe_path", "too_large")) throw error;
+    leftOut.add(path, messageOf(error));
+    return null;
+  }
 }
 
 /** What is in a workspace. */
 interface Found {
-  readonly files: ReadonlySet<string>;
+  readonly files: Set<string>;
+  /** Links and special files. */
+  readonly others: Set<string>;
   /** Directories that cannot be looked into, with a slash: nobody knows what is in them. */
   readonly shut: readonly string[];
 }
 
-/**
- * The regular files beneath `root`, by safe paths. Empty directories are passed over, as are `links`, which were there;
- * other links and special files are left out by name.
- */
-async function list(
-  root: string,
-  links: ReadonlySet<string>,
-  leftOut: LeftOut,
-): Promise<Found> {
+/** What is beneath `root`, by safe paths. Empty directories are passed over. */
+async function list(root: string, leftOut: LeftOut): Promise<Found> {
   const files = new Set<string>();
+  const others = new Set<string>();
   const shut: string[] = [];
   const info = await Deno.lstat(root).catch(() => null);
-  if (info === null) return { files, shut };
+  if (info === null) return { files, others, shut };
   const directories = [""];
   for (const directory of directories) {
-    const names = info.isDirectory ? await entriesOf(join(root, directory)) : null;
+    const names = info.isDirectory ? await namesIn(join(root, directory)) : null;
     if (names === null) {
       leftOut.add(directory === "" ? "." : directory, "it is no directory that can be read");
       shut.push(directory === "" ? "" : `${directory}/`);
@@ -109,7 +114,8 @@ async function list(
     for (const entry of names) {
       const path = directory === "" ? entry.name : `${directory}/${entry.name}`;
       if (!entry.isFile && !entry.isDirectory) {
-        if (!links.has(path)) leftOut.add(path, NO_FILE);
+        if (others.size < MAX_FILES) others.add(path);
+        else leftOut.add(path, NO_FILE);
         continue;
       }
       const reason = unsafeReason(path) ??
@@ -120,10 +126,10 @@ async function list(
       else files.add(path);
     }
   }
-  return { files, shut };
+  return { files, others, shut };
 }
 
-async function entriesOf(path: string): Promise<Deno.DirEntry[] | null> {
+async function namesIn(path: string): Promise<Deno.DirEntry[] | null> {
   try {
     return await Array.fromAsync(Deno.readDir(path));
   } catch (error) {

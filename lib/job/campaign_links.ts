@@ -1,14 +1,6 @@
 /** @module The linked inputs of a campaign: what git ignores in its checkout and every job gets, in the CAS. */
 
-import {
-  type Cas,
-  type Cid,
-  type Entry,
-  putManifest,
-  readManifest,
-  type Seen,
-  storeTree,
-} from "../cas/mod.ts";
+import { type Cas, type Cid, type Entry, putManifest, type Seen, storeTree } from "../cas/mod.ts";
 import { messageOf, SubletError } from "../home/mod.ts";
 
 /**
@@ -26,23 +18,11 @@ export async function storeLinks(
   for (const link of [...links].sort()) {
     const info = await statOf(`${root}/${link}`);
     if (info === null) continue;
-    const entries = info.isDirectory
-      ? await treeEntries(cas, root, link, seen)
-      : [await fileEntry(cas, root, link, info)];
-    stored[link] = await putManifest(cas, entries);
+    stored[link] = info.isDirectory
+      ? (await storeTree(cas, `${root}/${link}`, { seen, prefix: link })).manifest
+      : await putManifest(cas, [await fileEntry(cas, root, link, info)]);
   }
   return stored;
-}
-
-async function treeEntries(
-  cas: Cas,
-  root: string,
-  link: string,
-  seen: Seen,
-): Promise<Entry[]> {
-  const { manifest } = await storeTree(cas, `${root}/${link}`, { seen });
-  const { entries } = await readManifest(cas, manifest);
-  return entries.map((entry) => ({ ...entry, path: `${link}/${entry.path}` }));
 }
 
 async function fileEntry(

@@ -2,13 +2,12 @@
 
 import { join } from "node:path";
 import {
-  changedPaths,
-  type Manifest,
   Manifests,
   materialise,
   type NewLink,
   type Placed,
   SharedInputs,
+  type Tree,
 } from "../cas/mod.ts";
 import { SubletError } from "../home/mod.ts";
 import type { Site } from "./runner.ts";
@@ -27,7 +26,7 @@ export class Inputs {
 
   constructor({ cas, home }: Site) {
     this.shared = new SharedInputs(cas, join(home, "inputs"));
-    this.manifests = new Manifests(cas);
+    this.manifests = new Manifests(cas, { shared: this.shared });
   }
 
   /** A run begins, with or without inputs, and ends when its visit is disposed of. */
@@ -77,39 +76,35 @@ export async function placeInputs(
 ): Promise<Placed[]> {
   const placed: Placed[] = [];
   for (const [name, address] of Object.entries(source.links)) {
-    const manifest = await inputs.manifests.read(address);
-    const tree = await materialise(
-      manifest,
-      root,
-      holdsName(manifest, name) ? "" : name,
-      inputs.shared,
-      {
-        what: `link ${JSON.stringify(name)}`,
-        makeLinks: (links) => makeLinks(site, links),
-        signal,
-      },
-    );
-    if (tree.rebuilt.length > 0) {
-      site.log.event("inputs.rebuilt", {
-        link: name,
-        count: tree.rebuilt.length,
-        blobs: tree.rebuilt.slice(0, SHOWN),
-      });
-    }
-    placed.push(tree);
+    const tree = await inputs.manifests.open(address);
+    const one = await materialise(tree, root, holdsName(tree, name) ? "" : name, inputs.shared, {
+      what: `link ${JSON.stringify(name)}`,
+      makeLinks: (links) => makeLinks(site, links),
+      signal,
+    });
+    tellRebuilt(site, name, one);
+    placed.push(one);
   }
   return placed;
 }
 
+/** Say that shared copies had been changed by somebody. */
+export function tellRebuilt(site: Site, link: string, { rebuilt, rebuiltCount }: Placed): void {
+  if (rebuiltCount === 0) return;
+  const blobs = rebuilt.slice(0, SHOWN);
+  site.log.event("inputs.rebuilt", { link, count: rebuiltCount, blobs });
+}
+
 /** Whether the manifest's paths go from the checkout's root, and not from the link: both are in use. */
-function holdsName({ entries }: Manifest, name: string): boolean {
-  return entries.length > 0 &&
-    entries.every(({ path }) => path === name || path.startsWith(`${name}/`));
+function holdsName({ summary: { count, first, last } }: Tree, name: string): boolean {
+  // They are in order, so that those between two in a directory are in it, too.
+  const holds = (path: string) => path === name || path.startsWith(`${name}/`);
+  return count > 0 && holds(first) && holds(last);
 }
 
 async function makeLinks(site: Site, links: readonly NewLink[]): Promise<void> {
   try {
-    for (const { target, path } of links) await Deno.symlink(target, path);
+    for (const { target, path } of links) Deno.symlinkSync(target, path);
   } catch (error) {
     // A process with limited permissions may make no link at all, since it could point anywhere.
     if (!(error instanceof Deno.errors.NotCapable)) throw error;
@@ -136,18 +131,28 @@ export async function changedInputs(
   root: string,
   placed: readonly Placed[],
 ): Promise<ChangedInputs | null> {
-  const changed = (await Promise.all(placed.map(changedPaths))).flat();
-  if (changed.length === 0) return null;
-  const paths = changed.slice(0, SHOWN).map(({ path }) => path);
-  site.log.event("inputs.changed", { count: changed.length, paths });
+  const files = placed.reduce((sum, tree) => sum + tree.files, 0);
+  if (files === 0) return null;
   if (await Deno.lstat(root).then(() => false, () => true)) {
+    site.log.event("inputs.changed", { count: files, paths: [] });
     return { message: "it deleted its own checkout, with its linked inputs", sharedOnly: false };
   }
-  const more = changed.length > SHOWN ? ` and ${changed.length - SHOWN} more` : "";
+  let count = 0;
+  let sharedOnly = true;
+  const paths: string[] = [];
+  for (const tree of placed) {
+    for await (const { path, shared } of tree.changes()) {
+      if (count++ < SHOWN) paths.push(path);
+      if (!shared) sharedOnly = false;
+    }
+  }
+  if (count === 0) return null;
+  site.log.event("inputs.changed", { count, paths });
+  const more = count > SHOWN ? ` and ${count - SHOWN} more` : "";
   return {
     message: `it changed its linked inputs, which are shared and read-only: ${
       paths.join(", ")
     }${more}`,
-    sharedOnly: changed.every(({ shared }) => shared),
+    sharedOnly,
   };
 }

@@ -7,7 +7,7 @@ import {
   type Cas,
   type Cid,
   isLink,
-  readManifest,
+  readEntries,
   sameBlob,
   SeenFiles,
   storeTree,
@@ -66,7 +66,7 @@ export class Workspaces {
   merge(campaign: number, work: WorkspaceChanges): Promise<LandedWorkspace> {
     return this.#alone(campaign, async () => {
       const root = await this.#open(campaign);
-      const before = await this.#blobs(work.snapshot);
+      const before = await this.#blobs(work);
       const landed: Landing = { written: 0, removed: 0, beside: {}, blocked: {}, kept: [] };
       for (const path of Object.keys(work.changes).sort()) {
         const at = new WorkspacePath(root, path, this.#cas);
@@ -92,9 +92,13 @@ export class Workspaces {
     return root;
   }
 
-  async #blobs(snapshot: Cid): Promise<Map<string, Cid>> {
-    const { entries } = await readManifest(this.#cas, snapshot);
-    return new Map(entries.flatMap((entry) => isLink(entry) ? [] : [[entry.path, entry.blob]]));
+  /** What the agent got at the paths that it changed. */
+  async #blobs({ snapshot, changes }: WorkspaceChanges): Promise<Map<string, Cid>> {
+    const blobs = new Map<string, Cid>();
+    for await (const entry of readEntries(this.#cas, snapshot)) {
+      if (!isLink(entry) && Object.hasOwn(changes, entry.path)) blobs.set(entry.path, entry.blob);
+    }
+    return blobs;
   }
 
   async #alone<T>(campaign: number, work: () => Promise<T>): Promise<T> {
