@@ -8,7 +8,7 @@
 import { createHasher, HASH_PIECE } from "./blake3.ts";
 import { type Batch, BLOCKS, BLOCKS_OF_MANY, giveBatch, takeBatch } from "./frame_batch.ts";
 import { type BatchEncoder, encoderOf } from "./frame_encoder.ts";
-import { type HashPool, hashPool, startHashPool } from "./hash_pool.ts";
+import { hashesAside, type HashPool, hashPool, startHashPool } from "./hash_pool.ts";
 import { isDense } from "./object_encode.ts";
 import { BLOCK_MAX, HEADER, writeHeader } from "./zstd_frame.ts";
 
@@ -59,13 +59,12 @@ export class FrameWriter {
 
   /**
    * `announced` is the length of the blob, if it is known; another one costs a write more. `threads`: hash in a thread
-   * what does not compress. Its messages are a quarter more work in all, so it is worth it where there is a core besides
-   * those that send and receive.
+   * what does not compress.
    */
   constructor(
     target: FrameTarget,
     announced: number | null,
-    threads = navigator.hardwareConcurrency > 2,
+    threads = hashesAside(),
   ) {
     this.#target = target;
     this.#threads = threads;

@@ -151,6 +151,14 @@ let starting: Promise<void> | null = null;
 /** There can be no threads here. */
 let refused = false;
 
+/**
+ * Whether threads should hash what is being received. Their messages are a quarter more work in all, so it is worth it
+ * where there is a core besides those that send and receive.
+ */
+export function hashesAside(): boolean {
+  return navigator.hardwareConcurrency > 2;
+}
+
 /** The threads, when they are up. */
 export function hashPool(): HashPool | null {
   return pool;

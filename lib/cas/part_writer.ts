@@ -1,13 +1,13 @@
 /** @module Writes one part of a blob to its place in the file: see `part_file.ts`. */
 
 import { fileError } from "./files.ts";
-import { hashPool, startHashPool } from "./hash_pool.ts";
+import { hashesAside, hashPool, startHashPool } from "./hash_pool.ts";
 import type { PartFile } from "./part_file.ts";
 import { BLOCK_HEADER, BLOCK_MAX } from "./zstd_frame.ts";
 
-/** Blocks of a batch: half a MiB, or an eighth when many parts are on their way, so that they need little memory. */
-const BLOCKS = 4;
-const MANY = 16;
+/** Blocks of a batch: a MiB, or an eighth when many parts are on their way, so that they need little memory. */
+const BLOCKS = 8;
+const MANY = 8;
 const BLOCKS_OF_MANY = 1;
 
 /** Parts on their way. */
@@ -62,7 +62,7 @@ export class PartWriter implements AsyncDisposable {
 
   /** A writer from block `first` on. */
   static async open(target: PartFile, first: number): Promise<PartWriter> {
-    if (target.length >= THREADS_FROM) startHashPool().catch(() => {});
+    if (hashesAside() && target.length >= THREADS_FROM) startHashPool().catch(() => {});
     try {
       return new PartWriter(target, await Deno.open(target.path, { write: true }), first);
     } catch (error) {

@@ -263,14 +263,14 @@ Deno.test("bytes that are another blob's are 400 cid_mismatch, and nothing of th
 Deno.test("two senders of one part: the later one takes over, and the blob is right", async () => {
   await using setting = await setUp();
   const { begin, send } = setting;
-  const data = noise(8 * PART);
+  const data = noise(16 * PART);
   const cid = cidOf(data);
   const { id } = await (await begin({ cid, length: data.length })).json();
   const head = `PATCH /v1/cas/uploads/${id} HTTP/1.1\r\nHost: x\r\nUpload-Offset: 0\r\n` +
     `Connection: close\r\nContent-Length: ${data.length}\r\n\r\n`;
   using connection = await Deno.connect({ hostname: setting.host, port: setting.port });
   await connection.write(new TextEncoder().encode(head));
-  for (let at = 0; at < 5 * PART;) at += await connection.write(data.subarray(at, 5 * PART));
+  for (let at = 0; at < 10 * PART;) at += await connection.write(data.subarray(at, 10 * PART));
   await until(
     "it came",
     async () => Number((await setting.ask("HEAD", id)).headers.get("upload-offset")) >= 4 * PART,
