@@ -34,7 +34,13 @@ export function refuse(
 /** One bucket, by path. */
 export class FakeS3 implements AsyncDisposable {
   readonly objects = new Map<string, Uint8Array<ArrayBuffer>>();
+  /** When objects were written, as far as it was by a request (Unix ms). */
+  readonly modified = new Map<string, number>();
   readonly uploads = new Map<string, Map<number, Uint8Array<ArrayBuffer>>>();
+  /** What uploads in parts are for, and when they were begun (Unix ms). */
+  readonly begun = new Map<string, { readonly key: string; readonly at: number }>();
+  /** When what is written now is written (Unix ms). */
+  now: () => number = Date.now;
   readonly seen: Seen[] = [];
   hook: Hook = () => null;
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
@@ -98,27 +104,45 @@ export class FakeS3 implements AsyncDisposable {
         }
         if (headers.get("content-md5") !== md5(body, "base64")) return refuse(400, "BadDigest");
         this.objects.set(key, body);
+        this.modified.set(key, this.now());
         return new Response(null, { headers: { etag: `"${md5(body)}"` } });
       case "DELETE":
         this.objects.delete(key);
+        this.modified.delete(key);
         return new Response(null, { status: 204 });
       default:
         if (object === undefined) {
           return method === "HEAD" ? new Response(null, { status: 404 }) : refuse(404, "NoSuchKey");
         }
-        return deliver(object, headers, method === "HEAD");
+        return deliver(object, headers, method === "HEAD", this.#time(key));
     }
   }
 
+  #time(key: string): Date {
+    return new Date(this.modified.get(key) ?? Date.now());
+  }
+
   #list(url: URL): Response {
+    if (url.searchParams.has("uploads")) return this.#listUploads();
     const prefix = url.searchParams.get("prefix") ?? "";
-    const items = [...this.objects].filter(([key]) => key.startsWith(prefix)).map(([key, bytes]) =>
+    const items = [...this.objects].sort().filter(([key]) => key.startsWith(prefix)).map((
+      [key, bytes],
+    ) =>
       `<Contents><Key>${key.replaceAll("&", "&amp;")}</Key><Size>${bytes.length}</Size>` +
-      `<LastModified>2026-01-02T03:04:05.000Z</LastModified></Contents>`
+      `<LastModified>${this.#time(key).toISOString()}</LastModified></Contents>`
     );
     return new Response(
       `<ListBucketResult><IsTruncated>false</IsTruncated>${items.join("")}</ListBucketResult>`,
     );
+  }
+
+  #listUploads(): Response {
+    const items = [...this.begun].map(([id, { key, at }]) =>
+      `<Upload><Key>${key}</Key><UploadId>${id}</UploadId><Initiated>${
+        new Date(at).toISOString()
+      }</Initiated></Upload>`
+    );
+    return new Response(`<R><IsTruncated>false</IsTruncated>${items.join("")}</R>`);
   }
 
   #multipart(key: string, { method, url, body }: Seen): Response {
@@ -126,6 +150,7 @@ export class FakeS3 implements AsyncDisposable {
     if (method === "POST" && id === "") {
       const fresh = crypto.randomUUID();
       this.uploads.set(fresh, new Map());
+      this.begun.set(fresh, { key, at: this.now() });
       return new Response(`<R><UploadId>${fresh}</UploadId></R>`);
     }
     const parts = this.uploads.get(id);
@@ -134,7 +159,12 @@ export class FakeS3 implements AsyncDisposable {
       parts.set(Number(url.searchParams.get("partNumber")), body);
       return new Response(null, { headers: { etag: `"${md5(body)}"` } });
     }
+    if (method === "GET") {
+      const sizes = [...parts.values()].map(({ length }) => `<Part><Size>${length}</Size></Part>`);
+      return new Response(`<R><IsTruncated>false</IsTruncated>${sizes.join("")}</R>`);
+    }
     this.uploads.delete(id);
+    this.begun.delete(id);
     if (method === "DELETE") return new Response(null, { status: 204 });
     const ordered = [...parts].sort(([a], [b]) => a - b).map(([, bytes]) => bytes);
     const whole = new Uint8Array(ordered.reduce((sum, bytes) => sum + bytes.length, 0));
@@ -144,25 +174,32 @@ export class FakeS3 implements AsyncDisposable {
       at += bytes.length;
     }
     this.objects.set(key, whole);
+    this.modified.set(key, this.now());
     return new Response(`<R><ETag>"${md5(whole)}"</ETag></R>`);
   }
 }
 
-function deliver(object: Uint8Array<ArrayBuffer>, headers: Headers, head: boolean): Response {
+function deliver(
+  object: Uint8Array<ArrayBuffer>,
+  headers: Headers,
+  head: boolean,
+  time: Date,
+): Response {
+  const modified = { "last-modified": time.toUTCString() };
   const etag = `"${md5(object)}"`;
   const wanted = headers.get("if-match");
   if (wanted !== null && wanted !== etag) return refuse(412, "PreconditionFailed");
   const [, first, last] = /^bytes=(\d+)-(\d*)$/.exec(headers.get("range") ?? "") ?? [];
   if (first === undefined) {
     return new Response(head ? null : object, {
-      headers: { etag, "content-length": String(object.length) },
+      headers: { etag, ...modified, "content-length": String(object.length) },
     });
   }
   const [from, to] = [Number(first), Math.min(object.length, last ? Number(last) + 1 : Infinity)];
   if (from >= object.length) return refuse(416, "InvalidRange");
   return new Response(head ? null : object.slice(from, to), {
     status: 206,
-    headers: { etag, "content-range": `bytes ${from}-${to - 1}/${object.length}` },
+    headers: { etag, ...modified, "content-range": `bytes ${from}-${to - 1}/${object.length}` },
   });
 }
 
