@@ -22,6 +22,7 @@ import type {
   Collected,
   Flushed,
   Held,
+  Integrity,
   Leftovers,
   Limits,
   Ranged,
@@ -228,7 +229,7 @@ class CachedCas implements CachedStore {
   }
 
   /** A local copy is read and hashed. The remote is asked about a blob that is not here, which is not fetched. */
-  async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
+  async integrity(cid: Cid): Promise<Integrity> {
     const found = await this.#tiers.local.integrity(cid);
     return found === "missing" ? await remoteIntegrity(this.#tiers, cid) : found;
   }

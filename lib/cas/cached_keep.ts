@@ -1,8 +1,9 @@
 /** @module What a cache says of what it holds, and how it is mended. */
 
 import { isError } from "../home/mod.ts";
+import { rewrite } from "./rewrite.ts";
 import type { Tiers } from "./cached_tiers.ts";
-import type { Cid, Usage } from "./contract.ts";
+import type { Cid, Integrity, Usage } from "./contract.ts";
 
 /** Every blob that is here or that the remote is known to hold. */
 export async function* listTiers({ local, markers }: Tiers): AsyncGenerator<Cid, void, undefined> {
@@ -31,10 +32,7 @@ export async function usageOf({ local, markers }: Tiers): Promise<Usage> {
 }
 
 /** What the remote says of the blob, which is not fetched for it. */
-export async function remoteIntegrity(
-  { remote }: Tiers,
-  cid: Cid,
-): Promise<"ok" | "missing" | "corrupt"> {
+export async function remoteIntegrity({ remote }: Tiers, cid: Cid): Promise<Integrity> {
   if (remote.integrity !== undefined) return await remote.integrity(cid);
   if (!await remote.has(cid)) return "missing";
   if (remote.sizeOf === undefined) return "ok";
@@ -43,11 +41,21 @@ export async function remoteIntegrity(
 
 /** Bring an undamaged copy of the blob to each tier that should have one. */
 export async function mendTiers(tiers: Tiers, cid: Cid): Promise<"ok" | "mended" | "lost"> {
-  const here = await tiers.local.integrity(cid);
-  const there = await remoteIntegrity(tiers, cid);
+  let here = await tiers.local.integrity(cid);
+  let there = await remoteIntegrity(tiers, cid);
+  const altered = here === "altered" || there === "altered";
+  if (here === "altered") {
+    await rewrite(tiers.local, cid);
+    here = "ok";
+  }
+  if (there === "altered") {
+    if (here !== "ok") await tiers.fetch(cid);
+    await tiers.upload(cid);
+    here = there = "ok";
+  }
   if (there === "ok" && here !== "corrupt") {
     await tiers.mark(cid, { kept: false });
-    return "ok";
+    return altered ? "mended" : "ok";
   }
   if (there !== "ok") await tiers.markers.drop(cid);
   if (here === "ok") {

@@ -92,13 +92,19 @@ export interface Usage {
   readonly tiers?: { readonly local: number; readonly remote: number; readonly where: string };
 }
 
+/**
+ * What a check finds of a blob. `altered`: its bytes are right, but no encoder wrote its object's header so: a bit of it
+ * has changed, of those that make no difference to who reads it.
+ */
+export type Integrity = "ok" | "missing" | "corrupt" | "altered";
+
 /** A store that can count and check what it holds. */
 export interface Upkeep {
   usage(): Promise<Usage>;
   /** Every blob held. */
   list(): AsyncIterable<Cid>;
   /** Read and hash the blob. */
-  integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt">;
+  integrity(cid: Cid): Promise<Integrity>;
 }
 
 /** What a flush did. */

@@ -20,6 +20,7 @@ import type {
   Collected,
   Evictable,
   Held,
+  Integrity,
   Leftovers,
   Limits,
   Ranged,
@@ -213,6 +214,7 @@ class DiskCas implements DiskStore {
       using object = await StoredObject.open(cid, this.#path(cid), this.#checked);
       if (object === null) return false;
       await object.check();
+      if (await object.isAltered()) return false;
       await object.file.syncData();
     } catch (error) {
       if (isError(error, "integrity")) return false;
@@ -464,13 +466,13 @@ class DiskCas implements DiskStore {
     }
   }
 
-  async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
+  async integrity(cid: Cid): Promise<Integrity> {
     try {
       // What was checked lately is checked again: that is what is asked for.
       using object = await StoredObject.open(cid, this.#path(cid), new CheckedObjects());
       if (object === null) return isEmpty(cid) ? "ok" : "missing";
       await object.check();
-      return "ok";
+      return await object.isAltered() ? "altered" : "ok";
     } catch (error) {
       if (isError(error, "integrity")) return "corrupt";
       throw error;

@@ -1,12 +1,13 @@
 /** @module A check of what a store holds, and its repair from another copy. */
 
 import { isError, messageOf, SubletError } from "../home/mod.ts";
-import type { Cas, Cid, Tiered, Upkeep } from "./contract.ts";
+import type { Cas, Cid, Integrity, Tiered, Upkeep } from "./contract.ts";
+import { rewrite } from "./rewrite.ts";
 
 /** What a check found of one blob that is not as it should be. */
 export interface Fault {
   readonly cid: Cid;
-  readonly state: "corrupt" | "missing";
+  readonly state: Exclude<Integrity, "ok">;
   /** Whether it is whole now. */
   readonly mended: boolean;
   /** Why it is not, when a repair was tried. */
@@ -33,7 +34,7 @@ export function isInspectable(store: Cas & Partial<Upkeep>): store is Inspectabl
   return store.list !== undefined && store.integrity !== undefined && store.usage !== undefined;
 }
 
-/** Read and hash blobs of `store`; those that are damaged or missing, one after another. */
+/** Read and hash blobs of `store`; those that are damaged, altered or missing, one after another. */
 export async function* inspect(
   store: Inspectable,
   options: InspectOptions = {},
@@ -43,15 +44,20 @@ export async function* inspect(
     options.onChecked?.(cid);
     if (state === "ok") continue;
     if (!options.repair) yield { cid, state, mended: false, why: null };
-    else yield { cid, state, ...await repair(store, cid, options.from) };
+    else yield { cid, state, ...await repair(store, cid, state, options.from) };
   }
 }
 
 async function repair(
   store: Inspectable,
   cid: Cid,
+  state: Fault["state"],
   from: Cas | undefined,
 ): Promise<{ mended: boolean; why: string | null }> {
+  if (state === "altered" && store.mend === undefined) {
+    await rewrite(store, cid);
+    return { mended: true, why: null };
+  }
   let why = "the store has no other tier";
   if (store.mend !== undefined) {
     try {

@@ -9,6 +9,7 @@ import type {
   Collected,
   Evictable,
   Held,
+  Integrity,
   Leftovers,
   Limits,
   Ranged,
@@ -128,7 +129,7 @@ class MemoryCas implements Cas, Upkeep, Ranged, Sized, Evictable, Collectable {
     return Promise.resolve({ count: 0, bytes: 0 });
   }
 
-  async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
+  async integrity(cid: Cid): Promise<Integrity> {
     return await Promise.resolve(isEmpty(cid) || this.#blobs.has(objectName(cid)))
       ? "ok"
       : "missing";

@@ -9,6 +9,7 @@ export type {
   Evictable,
   Flushed,
   Held,
+  Integrity,
   Leftovers,
   Limits,
   Ranged,

@@ -16,6 +16,7 @@ import type {
   Collected,
   Evictable,
   Held,
+  Integrity,
   Leftovers,
   Limits,
   Ranged,
@@ -41,6 +42,7 @@ import type { UploadsDirectory } from "./objects_tmp.ts";
 import { Slots } from "./slots.ts";
 import { BytesBody, collect, drain, streamFrom, streamOf } from "./streams.ts";
 import { blobError, checkWhole } from "./verify.ts";
+import { isAltered } from "./zstd_frame.ts";
 
 /** Objects up to this size are read in one go, if their blob is no larger than {@linkcode SMALL_DECODED}. */
 const SMALL_OBJECT = 256 * 1024;
@@ -215,7 +217,7 @@ class ObjectsCas implements ObjectsStore {
       const data = decodeSmall(frame, SMALL_DECODED);
       if (data === null) return await BucketObject.open(this.#reads, cid, signal);
       checkWhole(cid, data);
-      this.#whole.add(objectName(cid), info.tag, data.length);
+      if (!isAltered(frame)) this.#whole.add(objectName(cid), info.tag, data.length);
       return data.slice();
     } catch (error) {
       this.#whole.forget(objectName(cid));
@@ -347,13 +349,16 @@ class ObjectsCas implements ObjectsStore {
     return info.size;
   }
 
-  async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
+  async integrity(cid: Cid): Promise<Integrity> {
     const object = await BucketObject.open(this.#reads, cid);
     if (object === null) return isEmpty(cid) ? "ok" : "missing";
     try {
       // Not `check`, which takes what was found before.
       for await (const _ of object.checked());
-      return "ok";
+      if (!object.isAltered()) return "ok";
+      // The next put writes it anew.
+      this.#whole.forget(objectName(cid));
+      return "altered";
     } catch (error) {
       if (isError(error, "integrity")) return "corrupt";
       throw error;

@@ -13,7 +13,14 @@ import type { WholeObjects } from "./objects_tags.ts";
 import { rawFrameSize, RawReader, type ReadAt } from "./raw_blocks.ts";
 import { concat, slice, streamFrom } from "./streams.ts";
 import { blobError, verified } from "./verify.ts";
-import { BLOCK_HEADER, BLOCK_MAX, HEADER, HEADER_MAX, parseHeader } from "./zstd_frame.ts";
+import {
+  BLOCK_HEADER,
+  BLOCK_MAX,
+  HEADER,
+  HEADER_MAX,
+  isAltered,
+  parseHeader,
+} from "./zstd_frame.ts";
 
 /** What reads of a store have in common. */
 export interface ReadContext {
@@ -37,6 +44,8 @@ export class BucketObject {
   readonly #signal: AbortSignal | undefined;
   /** What was opened and not yet read. */
   #first: OpenObject | null;
+  /** The first bytes of what was read. */
+  #start = new Uint8Array(0);
 
   private constructor(
     context: ReadContext,
@@ -84,6 +93,23 @@ export class BucketObject {
     return this.#verified(info, () => this.#chunks(info, 0), limits);
   }
 
+  /** Whether bits of its header have changed that make no difference; see `isAltered`. It was checked. */
+  isAltered(): boolean {
+    return isAltered(this.#start);
+  }
+
+  /** `source`, whose first bytes are kept. */
+  async *#keepStart(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    this.#start = new Uint8Array(0);
+    for await (const bytes of source) {
+      const part = bytes.subarray(0, HEADER_MAX - this.#start.length);
+      if (part.length > 0) {
+        this.#start = concat([this.#start, part], this.#start.length + part.length);
+      }
+      yield bytes;
+    }
+  }
+
   async *#verified(
     info: ObjectInfo,
     open: () => AsyncIterable<Uint8Array>,
@@ -91,9 +117,12 @@ export class BucketObject {
   ): AsyncGenerator<Uint8Array, void, undefined> {
     const name = objectName(this.cid);
     const { whole } = this.#context;
-    const remember = (length: number) => whole.add(name, info.tag, length);
+    const remember = (length: number) => {
+      // What is altered is to be written anew by the next put.
+      if (!this.isAltered()) whole.add(name, info.tag, length);
+    };
     try {
-      yield* verified(this.cid, decode(open), limits, remember);
+      yield* verified(this.cid, decode(() => this.#keepStart(open())), limits, remember);
     } catch (error) {
       if (isError(error, "integrity")) whole.forget(name);
       throw error;

@@ -16,6 +16,7 @@ import type {
   Collected,
   Evictable,
   Held,
+  Integrity,
   Leftovers,
   Limits,
   Ranged,
@@ -159,6 +160,7 @@ class SqliteCas implements SqliteStore {
       if (frame === null) return null;
       try {
         await this.#check(frame);
+        if (await frame.isAltered()) return frame.row.frame;
       } catch (error) {
         if (isError(error, "integrity")) return frame.row.frame;
         // It was stored anew, or dropped: look again.
@@ -373,12 +375,12 @@ class SqliteCas implements SqliteStore {
     return this.#rows.usage();
   }
 
-  async integrity(cid: Cid): Promise<"ok" | "missing" | "corrupt"> {
+  async integrity(cid: Cid): Promise<Integrity> {
     try {
       const frame = await named(cid, () => this.#open(cid));
       if (frame === null) return isEmpty(cid) ? "ok" : "missing";
       await named(cid, () => drain(streamFrom(frame.checked()), {}, () => {}));
-      return "ok";
+      return await frame.isAltered() ? "altered" : "ok";
     } catch (error) {
       if (isError(error, "integrity")) return "corrupt";
       throw error;

@@ -8,6 +8,7 @@ import { rawFrameSize, RawReader } from "./raw_blocks.ts";
 import { type BlobRow, type BlobRows, CHUNK } from "./sqlite_rows.ts";
 import { slice } from "./streams.ts";
 import { blobError, checkWhole, damagedBlob, verified } from "./verify.ts";
+import { HEADER_MAX, isAltered } from "./zstd_frame.ts";
 
 /** One blob's frame. */
 export class SqliteFrame {
@@ -40,6 +41,11 @@ export class SqliteFrame {
     if (found.length !== this.row.length) {
       throw damagedBlob(this.cid, `it has ${found.length} bytes, and should have another number`);
     }
+  }
+
+  /** Whether bits of its header have changed that make no difference; see `isAltered`. It decodes. */
+  async isAltered(): Promise<boolean> {
+    return isAltered(await this.rows.start(this.row.frame, HEADER_MAX));
   }
 
   /** Bytes `from` up to and without `to`, of a blob that was checked. */

@@ -108,6 +108,13 @@ export class BlobRows {
     return (await this.db.read((tx) => tx.get<BytesColumn>(BYTES, [frame, place])))?.bytes ?? null;
   }
 
+  /** The first `count` bytes of a frame. */
+  async start(frame: number, count: number): Promise<Uint8Array> {
+    const sql = "SELECT substr(bytes, 1, ?) AS bytes FROM chunks WHERE frame = ? AND place = 0";
+    const found = await this.db.read((tx) => tx.get<BytesColumn>(sql, [count, frame]));
+    return found?.bytes ?? new Uint8Array(0);
+  }
+
   /** A new frame that belongs to no blob yet. */
   async begin(tx: Tx, now: number): Promise<number> {
     const row = await tx.get<{ frame: number }>(

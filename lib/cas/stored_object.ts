@@ -9,7 +9,7 @@ import { objectError } from "./files.ts";
 import { decode } from "./object_decode.ts";
 import { rawFrameSize, RawReader } from "./raw_blocks.ts";
 import { slice, streamFrom, streamOfNext } from "./streams.ts";
-import { HEADER_MAX, parseHeader } from "./zstd_frame.ts";
+import { HEADER_MAX, isAltered, parseHeader } from "./zstd_frame.ts";
 
 /** Bytes of a read. */
 const READ = 64 * 1024;
@@ -72,9 +72,18 @@ export class StoredObject implements Disposable {
   }
 
   async #announced(): Promise<number | null> {
+    return parseHeader(await this.#start())?.contentSize ?? null;
+  }
+
+  /** Whether bits of its header have changed that make no difference; see `isAltered`. It decodes. */
+  async isAltered(): Promise<boolean> {
+    return isAltered(await this.#start());
+  }
+
+  async #start(): Promise<Uint8Array> {
     const start = new Uint8Array(HEADER_MAX);
     const count = await this.#readAt(start, 0);
-    return parseHeader(start.subarray(0, count))?.contentSize ?? null;
+    return start.subarray(0, count);
   }
 
   /** Its bytes, checked unless they were lately. It is closed when they end. */
@@ -131,9 +140,12 @@ export class StoredObject implements Disposable {
     }
   }
 
-  /** All its bytes, unchecked. `length` null: nobody knows it. */
-  async *#content(length: number | null): AsyncGenerator<Uint8Array, void, undefined> {
-    const raw = length === null ? null : this.#raw(length, 0, length);
+  /** All its bytes, unchecked. */
+  async *#content(): AsyncGenerator<Uint8Array, void, undefined> {
+    const header = parseHeader(await this.#start());
+    const length = header?.contentSize ?? null;
+    // A header that is not just ours is looked at by the decoder.
+    const raw = length === null || !header?.ours ? null : this.#raw(length, 0, length);
     for (let bytes = await raw?.next() ?? null; bytes !== null; bytes = await raw?.next() ?? null) {
       yield bytes;
     }
@@ -155,8 +167,7 @@ export class StoredObject implements Disposable {
     const remember = (length: number | null) =>
       this.checked.add(objectName(this.cid), this.info, this.since, { length });
     try {
-      const content = this.#content(await this.#announced());
-      yield* verified(this.cid, content, limits, remember);
+      yield* verified(this.cid, this.#content(), limits, remember);
     } catch (error) {
       if (isError(error, "integrity") && !this.#failed) remember(null);
       throw error;

@@ -67,6 +67,31 @@ export function parseHeader(bytes: Uint8Array): FrameHeader | null {
   };
 }
 
+/** The window of level 3, at which every writer of such stores compresses. */
+const LEVEL_3_WINDOW = 0x58;
+
+/** Contents from this size on have a size of 8 bytes from any encoder. */
+const LONG_SIZE = 2 ** 32;
+
+/**
+ * Whether bits of the header at the start of `bytes`, which decodes, have changed that a decoder does not look at, or
+ * that only give it more memory than it needs. Headers that some encoder may write are taken for right: of one without
+ * a size, that is every window that is a power of two.
+ */
+export function isAltered(bytes: Uint8Array): boolean {
+  const header = parseHeader(bytes);
+  const [descriptor = 0, window = 0] = bytes.subarray(4, 6);
+  if (header === null) return false;
+  // Unused, and 0 from every encoder that keeps to RFC 8878.
+  if ((descriptor & 0x10) !== 0) return true;
+  if ((descriptor & 0x20) !== 0) return false;
+  const { contentSize } = header;
+  if (contentSize === null) return (window & 0x07) !== 0;
+  // Nobody but this program writes so long a size of so little.
+  const isOurs = descriptor >>> 6 === 3 && contentSize < LONG_SIZE;
+  return isOurs && window !== RAW_WINDOW && window !== LEVEL_3_WINDOW;
+}
+
 function readSize(bytes: Uint8Array, at: number, count: number): number {
   let size = 0;
   for (let i = count - 1; i >= 0; i--) size = size * 256 + (bytes[at + i] ?? 0);

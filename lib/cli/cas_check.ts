@@ -21,13 +21,13 @@ interface CheckFlags {
 export function addCheck(cas: Command): void {
   cas.command("check")
     .description(
-      "Read and hash every blob, or those named, and name what is damaged or missing and what needs it. Exit code 9 when " +
-        "something is. With --contract: try whether a store does all that a store should.",
+      "Read and hash every blob, or those named, and name what is damaged or missing and what needs it, and what can be " +
+        "read but has a changed bit (altered). Exit code 9 when something is. With --contract: try whether a store does all that a store should.",
     )
     .argument("[cid...]", "the blobs to check (default: all)")
     .option(
       "--repair",
-      "mend what is damaged or missing from the other tier of a cache, or from --from",
+      "mend what is damaged or missing from the other tier of a cache, or from --from, and what is altered from itself",
     )
     .option("--from <url>", "a served store that may have whole copies, for --repair")
     .option("--contract", "check how the store behaves; leaves some MiB of blobs in it")
@@ -124,6 +124,7 @@ async function report(
       ok: checked - faults.length,
       missing: named("missing"),
       corrupt: named("corrupt"),
+      altered: named("altered"),
       mended,
       needed_by: Object.fromEntries(left.map(({ cid }) => [cid, of(cid)])),
     });
@@ -137,7 +138,8 @@ async function report(
   output.note(
     `${checked - faults.length} ok, ${named("corrupt").length} corrupt, ${
       named("missing").length
-    } missing` + (mended.length === 0 ? "" : `, ${mended.length} mended`),
+    } missing` + (named("altered").length === 0 ? "" : `, ${named("altered").length} altered`) +
+      (mended.length === 0 ? "" : `, ${mended.length} mended`),
   );
 }
 

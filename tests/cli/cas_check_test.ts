@@ -82,6 +82,7 @@ Deno.test("damaged and missing blobs are named, with what needs them", async () 
     ok: 1,
     missing: [],
     corrupt: [log],
+    altered: [],
     mended: [],
     needed_by: { [log]: ["evaluation 7", "evaluation unit 7/bar/1100"] },
   });
@@ -98,12 +99,13 @@ Deno.test("what a manifest names is needed by whatever names the manifest", asyn
   const tree = await storeTree(cas, home.join("tree"));
   const job = await cas.put(text(JSON.stringify({ workspace: tree.manifest })));
   await makeDatabase(home.join("sublet.db"), job, {});
-  const needs = await findNeeds(home.join("sublet.db"), cas);
-  const file = await cas.put(text("1,2,3"));
+  const [file, other] = [await cas.put(text("1,2,3")), await cas.put(text("other"))];
+  const wanted = [file, tree.manifest, other];
+  const needs = await findNeeds(home.join("sublet.db"), cas, wanted);
   assert.deepEqual(needs.of(file), ["job 12 (data/train.csv)"]);
   assert.deepEqual(needs.of(tree.manifest), ["job 12"]);
-  assert.deepEqual(needs.of(await cas.put(text("other"))), []);
-  assert.deepEqual((await findNeeds(home.join("none.db"), cas)).of(file), []);
+  assert.deepEqual(needs.of(other), []);
+  assert.deepEqual((await findNeeds(home.join("none.db"), cas, wanted)).of(file), []);
 });
 
 Deno.test("--repair mends a cache from its other tier, and says what it could not", async () => {
