@@ -1,8 +1,8 @@
-/** @module A cache's upkeep while it is open: now and then, and when it has grown. */
+/** @module The upkeep of a store while it is open: now and then, and when it has grown. */
 
 import type { Clock, Log } from "../home/mod.ts";
 
-/** Milliseconds from opening to the first run, and from one run to the next. */
+/** Milliseconds from opening to the first run, and from one run to the next, where nobody says otherwise. */
 const FIRST_MS = 60_000;
 const EVERY_MS = 60 * 60 * 1000;
 
@@ -17,6 +17,8 @@ export interface UpkeepOptions {
   readonly run: () => Promise<unknown>;
   /** The bound of the cache, in bytes. Null: there is none. */
   readonly maxBytes: number | null;
+  readonly firstMs?: number;
+  readonly everyMs?: number;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -33,7 +35,7 @@ export class Upkeeper implements AsyncDisposable {
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
-    this.#wait(FIRST_MS);
+    this.#wait(options.firstMs ?? FIRST_MS);
   }
 
   /** So many bytes more are held. */
@@ -58,14 +60,14 @@ export class Upkeeper implements AsyncDisposable {
   }
 
   #start(): void {
-    const { run, clock, log } = this.#options;
+    const { run, clock, log, everyMs = EVERY_MS } = this.#options;
     this.#grown = 0;
     this.#running = run().then(() => {}, (error) => {
       log.event("cas.upkeep_failed", { error });
     }).finally(() => {
       this.#running = null;
       this.#next = clock.monotonic() + PAUSE_MS;
-      this.#wait(this.#isDue() ? PAUSE_MS : EVERY_MS);
+      this.#wait(this.#isDue() ? PAUSE_MS : everyMs);
     });
   }
 

@@ -73,4 +73,5 @@ export { placeTree, type PlaceTreeOptions } from "./place_tree.ts";
 export { type Seen, SeenAnywhere, type SeenFile, SeenFiles } from "./seen.ts";
 export { StatIndex } from "./stat_index.ts";
 export { type StoredTree, storeTree, type StoreTreeOptions } from "./store_tree.ts";
+export { tend } from "./tend.ts";
 export { each } from "./each.ts";

@@ -1,7 +1,14 @@
 /** @module `sublet cas serve`: the home's store over HTTP, in a process of its own. */
 
 import { statfs } from "node:fs/promises";
-import { type Cas, casService, type ServiceLimits, type Serving, Uploads } from "../cas/mod.ts";
+import {
+  type Cas,
+  casService,
+  type ServiceLimits,
+  type Serving,
+  tend,
+  Uploads,
+} from "../cas/mod.ts";
 import type { Config } from "../home/config/mod.ts";
 import { makeHome, stderrLog, systemClock } from "../home/mod.ts";
 import { Authenticator, serveHttp, Tokens } from "../net/mod.ts";
@@ -26,6 +33,7 @@ export async function serveCas(listen: string, output: Output): Promise<void> {
   const cas: Cas & Serving = await openTable(settings.config.cas, paths);
   await using _closing = new AsyncDisposableStack();
   if (Symbol.asyncDispose in cas) _closing.use(cas as unknown as AsyncDisposable);
+  _closing.use(tend(cas, stderrLog));
   const { limits } = settings.config;
   const service = casService(cas, {
     who: new Authenticator(new Tokens(db, systemClock), network),

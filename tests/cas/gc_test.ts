@@ -17,6 +17,7 @@ import {
 import { isError, stderrLog, systemClock } from "../../lib/home/mod.ts";
 import { TempDir } from "../kit/mod.ts";
 import { damageObject, objectPath } from "./disk_kit.ts";
+import { onFile } from "./sqlite_kit.ts";
 
 const text = (value: string) => new TextEncoder().encode(value);
 const DAY_MS = 86_400_000;
@@ -122,4 +123,65 @@ Deno.test("a collection of a disk store leaves no directory of what it removed",
   assert.equal((await Array.fromAsync(Deno.readDir(join(scratch.path, "blake3")))).length, 0);
   await cas.put(text("garbage"));
   assert.ok((await Deno.stat(objectPath(scratch.path, cid))).isFile);
+});
+
+Deno.test("a dry run goes by the same ages as the sweep, whichever time of a file is the newest", async () => {
+  await using scratch = await TempDir.make();
+  for (const name of ["disk", "cached"]) {
+    const root = scratch.join(name);
+    await Deno.mkdir(root);
+    const cas = await STORES[name]?.(root);
+    assert.ok(cas !== undefined);
+    await using _open = { [Symbol.asyncDispose]: async () => await cas[Symbol.asyncDispose]?.() };
+    const cid = await cas.put(text("asked for lately"));
+    const past = (Date.now() - 3 * DAY_MS) / 1000;
+    for (const place of name === "disk" ? ["disk"] : ["local", "remote"]) {
+      // Its time of change is now, as after a question.
+      await Deno.utime(objectPath(join(root, place), cid), past, past);
+    }
+    for (const dryRun of [true, false]) {
+      const young = await collectGarbage(cas, { find: finds(), graceMs: DAY_MS, dryRun });
+      assert.deepEqual([young.removed, young.young], [0, 1], `${name} ${dryRun}`);
+    }
+    const dry = await collectGarbage(cas, { find: finds(), graceMs: -2000, dryRun: true });
+    const report = await collectGarbage(cas, { find: finds(), graceMs: -2000 });
+    assert.deepEqual([dry.removed, dry.freed], [report.removed, report.freed]);
+    assert.equal(report.removed, 1);
+  }
+});
+
+Deno.test("a collection sweeps what crashes left, and counts it", async () => {
+  await using scratch = await TempDir.make();
+  const old = (Date.now() - 2 * DAY_MS) / 1000;
+  const leave = async (path: string) => {
+    await Deno.writeFile(path, new Uint8Array(1000));
+    await Deno.utime(path, old, old);
+  };
+  const crashes: Record<string, () => Promise<unknown>> = {
+    disk: () => leave(scratch.join("disk/tmp/crash")),
+    cached: async () => {
+      await leave(scratch.join("local/tmp/crash"));
+      await leave(scratch.join("local/.cached-crash"));
+      await leave(scratch.join("remote/tmp/crash"));
+    },
+    sqlite: () =>
+      Promise.resolve(onFile(scratch.join("blobs.sqlite"), (db) => {
+        db.exec("INSERT INTO uploads (frame, touched_at) VALUES (99, 0)");
+        db.prepare("INSERT INTO chunks (frame, place, bytes) VALUES (99, 0, ?)")
+          .run(new Uint8Array(1000));
+      })),
+  };
+  for (const [name, crash] of Object.entries(crashes)) {
+    const cas = await STORES[name]?.(scratch.path);
+    assert.ok(cas !== undefined);
+    await using _open = { [Symbol.asyncDispose]: async () => await cas[Symbol.asyncDispose]?.() };
+    // It is left while the store is open.
+    await crash();
+    const count = name === "cached" ? 3 : 1;
+    const options = { find: finds(), graceMs: DAY_MS };
+    const found = { count, bytes: 1000 * count };
+    assert.deepEqual((await collectGarbage(cas, { ...options, dryRun: true })).leftovers, found);
+    assert.deepEqual((await collectGarbage(cas, options)).leftovers, found);
+    assert.deepEqual((await collectGarbage(cas, options)).leftovers, { count: 0, bytes: 0 });
+  }
 });

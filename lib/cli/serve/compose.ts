@@ -1,6 +1,6 @@
 /** @module A server of its parts: store, tokens, leases, evaluations, routes. Nothing listens yet. */
 
-import { type Cas, SeenAnywhere, StatIndex } from "../../cas/mod.ts";
+import { type Cas, SeenAnywhere, StatIndex, tend } from "../../cas/mod.ts";
 import { type Log, messageOf, systemClock, systemIds } from "../../home/mod.ts";
 import {
   Agents,
@@ -37,6 +37,7 @@ export interface Parts extends AsyncDisposable {
 export async function compose(settings: Settings, log: Log): Promise<Parts> {
   const { config, paths } = settings;
   const cas = await openTable(config.cas, paths);
+  const tending = tend(cas, log);
   const db = await openSqlite(paths.db);
   const clock = systemClock;
   const ids = systemIds;
@@ -104,6 +105,7 @@ export async function compose(settings: Settings, log: Log): Promise<Parts> {
       await agents.idle();
       await index?.[Symbol.asyncDispose]();
       await db[Symbol.asyncDispose]();
+      await tending[Symbol.asyncDispose]();
       if (Symbol.asyncDispose in cas) {
         await (cas as unknown as AsyncDisposable)[Symbol.asyncDispose]();
       }
