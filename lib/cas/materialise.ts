@@ -1,21 +1,19 @@
 /** @module The files of a manifest in a checkout, as read-only shared copies. */
 
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { setImmediate } from "node:timers";
-import { mkdirBeneath } from "../home/mod.ts";
 import { each } from "./each.ts";
 import { type FileEntry, isLink } from "./manifest.ts";
 import type { Tree } from "./manifests.ts";
 import { isThere, linkTrusted, placeFile } from "./place_file.ts";
 import { Placed } from "./placed.ts";
 import type { SharedInputs } from "./shared_inputs.ts";
+import { Directories, placeError } from "./tree_place.ts";
 
 /** Files that are made at once. */
 const WIDTH = 16;
 /** Files that are linked before others get their turn. */
 const BATCH = 256;
-/** Directories that are known to be there. */
-const MADE = 10_000;
 
 /** A symbolic link to make. */
 export interface NewLink {
@@ -47,18 +45,14 @@ export async function materialise(
 ): Promise<Placed> {
   const what = options.what ?? "manifest";
   const placed = new Placed(tree, root, path);
-  const made = new Set([".", path]);
-  if (path !== "") mkdirBeneath(root, path, { what, mode: 0o755 });
+  const directories = new Directories(root, what);
+  directories.make(path);
   let index = 0;
   for await (const batch of tree.batches()) {
     const unknown: { readonly entry: FileEntry; readonly index: number }[] = [];
     for (const entry of batch) {
       const number = index++;
-      const directory = dirname(placed.at(entry));
-      if (!made.has(directory)) {
-        mkdirBeneath(root, directory, { what, mode: 0o755 });
-        made.add(directory);
-      }
+      directories.above(placed.at(entry));
       if (isLink(entry)) continue;
       // The directory was judged, and nothing of the job runs yet: what is at the last part may stay whatever it is.
       const stamp = linkTrusted(entry, shared, join(root, placed.at(entry)));
@@ -74,8 +68,6 @@ export async function materialise(
       placed.add(index, file.stamp);
     });
     await othersTurn(options);
-    // Entries are in order, so those to come are seldom in these directories.
-    if (made.size > MADE) made.clear();
   }
   if (tree.summary.links > 0) await placeLinks(placed, options);
   return placed;
@@ -104,6 +96,12 @@ async function placeLinks(placed: Placed, options: MaterialiseOptions): Promise<
 }
 
 function makeLinks(links: readonly NewLink[]): Promise<void> {
-  for (const { target, path } of links) Deno.symlinkSync(target, path);
+  for (const { target, path } of links) {
+    try {
+      Deno.symlinkSync(target, path);
+    } catch (error) {
+      return Promise.reject(placeError(error, `cannot make ${path}`));
+    }
+  }
   return Promise.resolve();
 }

@@ -2,10 +2,10 @@
 
 import { existsSync } from "node:fs";
 import { SubletError } from "../home/mod.ts";
-import { fileError } from "./files.ts";
 import type { FileEntry } from "./manifest.ts";
 import { settle } from "./shared_file.ts";
 import type { SharedInputs } from "./shared_inputs.ts";
+import { placeError } from "./tree_place.ts";
 import { readStampSync, sameStamp, type Stamp } from "./stamp.ts";
 
 /** Whether anything is at `path`, a dangling link too. */
@@ -91,6 +91,6 @@ async function copy(entry: FileEntry, source: string, target: string): Promise<v
   } catch (error) {
     // A part of it would pass for what was there before.
     await Deno.remove(target).catch(() => {});
-    throw fileError(error, `cannot make ${target}`, "unavailable");
+    throw placeError(error, `cannot make ${target}`);
   }
 }

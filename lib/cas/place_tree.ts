@@ -1,13 +1,15 @@
 /** @module A tree from a store, as files of its own in a new directory. */
 
 import { existsSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { mkdirBeneath, SubletError } from "../home/mod.ts";
+import { join } from "node:path";
+import { SubletError } from "../home/mod.ts";
 import type { Cas, Cid } from "./contract.ts";
 import { each } from "./each.ts";
 import { fileError } from "./files.ts";
 import { type Entry, type FileEntry, isLink } from "./manifest.ts";
 import { Manifests } from "./manifests.ts";
+import { fetchShared } from "./shared_file.ts";
+import { Directories, placeError } from "./tree_place.ts";
 
 const WIDTH = 16;
 
@@ -32,13 +34,12 @@ export async function placeTree(
   // A manifest that is damaged is found to be so before anything is made.
   const tree = await new Manifests(cas).open(cid);
   await makeEmpty(root);
-  const made = new Set<string>(["."]);
+  const directories = new Directories(root, "manifest");
   let files = 0;
   let bytes = 0;
   const write = async (entry: FileEntry) => {
     options.signal?.throwIfAborted();
-    makeParents(root, entry, made);
-    checkFree(root, entry);
+    directories.above(entry.path);
     await writeFile(cas, entry, join(root, entry.path));
     files++;
     bytes += entry.size;
@@ -48,18 +49,15 @@ export async function placeTree(
     const { first, alike } = apart(batch);
     await each(first, WIDTH, write);
     await each(alike, 1, write);
-    // Entries are in order, so those to come are seldom in these directories.
-    if (made.size > 10_000) made.clear();
   }
   if (tree.summary.links === 0) return { files, bytes };
-  made.clear();
   for await (const batch of tree.batches()) {
     options.signal?.throwIfAborted();
     for (const entry of batch) {
       if (!isLink(entry)) continue;
-      makeParents(root, entry, made);
+      directories.above(entry.path);
       await Deno.symlink(entry.link, join(root, entry.path)).catch((error) => {
-        throw fileError(error, `cannot make ${join(root, entry.path)}`, "unavailable");
+        throw placeError(error, `cannot make ${join(root, entry.path)}`);
       });
       files++;
     }
@@ -80,10 +78,9 @@ function apart(batch: readonly Entry[]): { first: FileEntry[]; alike: FileEntry[
   return { first, alike };
 }
 
-/** Throws `conflict` where a file of the tree is already: it would be replaced, and nobody would know. */
-function checkFree(root: string, { path }: Entry): void {
-  if (!existsSync(join(root, path))) return;
-  throw new SubletError(
+/** A file of the tree is there already: it would be replaced, and nobody would know. */
+function taken(path: string): SubletError {
+  return new SubletError(
     "conflict",
     `${
       JSON.stringify(path)
@@ -106,33 +103,20 @@ async function makeEmpty(root: string): Promise<void> {
   }
 }
 
-function makeParents(root: string, { path }: Entry, made: Set<string>): void {
-  const directory = dirname(path);
-  if (made.has(directory)) return;
-  if (directory !== ".") mkdirBeneath(root, directory, { what: "manifest", mode: 0o755 });
-  made.add(directory);
-}
-
 async function writeFile(cas: Cas, entry: FileEntry, path: string): Promise<void> {
-  const length = await cas.getFile(entry.blob, path);
-  const named = `${JSON.stringify(entry.path)} (${entry.blob})`;
-  if (length === null) {
-    throw new SubletError("not_found", `the store lacks the file ${named}. Store its tree again`);
-  }
-  if (length !== entry.size) {
-    throw new SubletError(
-      "integrity",
-      `the file ${named} has ${length} bytes, and its manifest says ${entry.size}. Store its tree again`,
-    );
-  }
+  if (existsSync(path)) throw taken(entry.path);
   try {
+    await fetchShared(cas, entry, path);
     if (entry.mtimeNs !== undefined) {
       const time = new Date(Number(entry.mtimeNs / 1_000_000n));
-      await Deno.utime(path, time, time);
+      Deno.utimeSync(path, time, time);
     }
     // What runs as somebody else is not brought back.
-    await Deno.chmod(path, entry.mode & 0o777);
+    Deno.chmodSync(path, entry.mode & 0o777);
   } catch (error) {
-    throw fileError(error, `cannot make ${path}`, "unavailable");
+    if (error instanceof Deno.errors.AlreadyExists) throw taken(entry.path);
+    // A file that is there is whole.
+    await Deno.remove(path).catch(() => {});
+    throw placeError(error, `cannot make ${path}`);
   }
 }

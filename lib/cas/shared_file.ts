@@ -31,7 +31,7 @@ export function nameOf({ blob, mode, mtimeNs }: Wanted): string {
 const SMALL = 64 * 1024;
 
 /**
- * Write the file to the new file `path`. Throws `not_found` when the store lacks it, `integrity` when its size is
+ * Write the file to `path`, where nothing is; after a failure a part of it may be. Throws `not_found` when the store lacks it, `integrity` when its size is
  * another.
  */
 export async function fetchShared(cas: Cas, entry: Wanted, path: string): Promise<void> {

@@ -1,19 +1,22 @@
 /** @module The files of a directory, into a store, and their manifest. */
 
-import { join } from "node:path";
-import { isError, messageOf, SubletError, unsafeReason } from "../home/mod.ts";
+import { isError, messageOf, SubletError } from "../home/mod.ts";
 import type { Cas, Cid } from "./contract.ts";
 import { each } from "./each.ts";
-import { fileError } from "./files.ts";
-import { compareBytes } from "./drisl.ts";
+import { fileError, readSource } from "./files.ts";
 import type { Entry } from "./manifest.ts";
 import { putEntries } from "./manifest_stream.ts";
-import type { Seen, SeenFile } from "./seen.ts";
-import { readStamp, sameStamp, stampOf } from "./stamp.ts";
+import type { Seen } from "./seen.ts";
+import { readStamp, sameStamp } from "./stamp.ts";
+import { type Found, targetOf, walk } from "./walk.ts";
 
+/** Large files that are stored at once. */
 const WIDTH = 8;
+/** Files up to this size go by way of memory, and so many at once, so that many share one sync of the disk. */
+const SMALL = 64 * 1024;
+const SMALL_WIDTH = 64;
 /** Files that are looked up at once. */
-const BATCH = 256;
+const BATCH = 1024;
 
 /** How a tree is stored. */
 export interface StoreTreeOptions {
@@ -37,12 +40,6 @@ export interface StoredTree {
   readonly bytes: number;
 }
 
-interface Found extends SeenFile {
-  /** Its path in the manifest. */
-  readonly relative: string;
-  readonly info: Deno.FileInfo;
-}
-
 /**
  * Store the files and symbolic links beneath the directory `root`, and their manifest, in memory that does not grow with
  * their number. Empty directories are left out. Throws `unsafe_path` for a name that no manifest may hold,
@@ -62,16 +59,23 @@ export async function storeTree(
     for await (const batch of batches(walk(at, options.prefix ?? ""), BATCH)) {
       const blobs = await knownBlobs(cas, batch, options.seen);
       const stored: Entry[] = new Array(batch.length);
-      await each(batch.entries(), WIDTH, async ([index, found]) => {
+      const one = async (index: number) => {
         options.signal?.throwIfAborted();
-        const blob = blobs[index] ?? null;
+        const [found, blob] = [batch[index], blobs[index] ?? null];
+        if (found === undefined) return;
         const entry = await store(cas, found, blob, options);
         stored[index] = entry;
         files++;
         bytes += entry.size;
         if (blob !== null) known++;
         options.progress?.(files, bytes, known);
-      });
+      };
+      const { small = [], large = [] } = Object.groupBy(
+        batch.keys(),
+        (index) => (batch[index]?.stamp.size ?? 0) > SMALL ? "large" : "small",
+      );
+      await each(small, SMALL_WIDTH, one);
+      await each(large, WIDTH, one);
       yield* stored;
     }
   };
@@ -92,10 +96,11 @@ async function knownBlobs(
   return blobs.map((blob) => blob === null || lacking.has(blob) ? null : blob);
 }
 
-async function* batches<T>(items: AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
+/** `pieces` put together to at least `size` items each. */
+async function* batches<T>(pieces: AsyncIterable<T[]>, size: number): AsyncGenerator<T[]> {
   let batch: T[] = [];
-  for await (const item of items) {
-    batch.push(item);
+  for await (const piece of pieces) {
+    batch = batch.length === 0 ? piece : batch.concat(piece);
     if (batch.length < size) continue;
     yield batch;
     batch = [];
@@ -114,37 +119,6 @@ async function directoryAt(root: string): Promise<string> {
   throw new SubletError("invalid_request", `${root} is no directory. Name the directory it is in`);
 }
 
-/** What is beneath `directory`, in the order of a manifest's paths. */
-async function* walk(directory: string, prefix: string): AsyncGenerator<Found> {
-  const text = new TextEncoder();
-  const there: { key: Uint8Array; relative: string; path: string; directory: boolean }[] = [];
-  for await (const { name, isDirectory } of Deno.readDir(directory)) {
-    const relative = prefix === "" ? name : `${prefix}/${name}`;
-    const reason = unsafeReason(relative);
-    if (reason !== null) {
-      throw new SubletError(
-        "unsafe_path",
-        `${
-          JSON.stringify(relative)
-        } cannot be stored: ${reason}. Rename it, or move it out of the directory`,
-      );
-    }
-    // What is in a directory sorts as its name with what follows.
-    const key = text.encode(isDirectory ? `${name}/` : name);
-    there.push({ key, relative, path: join(directory, name), directory: isDirectory });
-  }
-  there.sort((a, b) => compareBytes(a.key, b.key));
-  for (const { relative, path, directory } of there) {
-    if (directory) {
-      yield* walk(path, relative);
-      continue;
-    }
-    const at = Date.now();
-    const info = await Deno.lstat(path);
-    yield { path, relative, info, stamp: stampOf(info), at };
-  }
-}
-
 async function store(
   cas: Cas,
   found: Found,
@@ -157,7 +131,7 @@ async function store(
     mode: stamp.mode,
     ...(options.times === true ? { mtimeNs: BigInt(Math.trunc(stamp.mtime)) * 1_000_000n } : {}),
   };
-  if (info.isSymlink) return { ...common, size: 0, link: await Deno.readLink(path) };
+  if (info.isSymlink) return { ...common, size: 0, link: await targetOf(path) };
   if (!info.isFile) {
     throw new SubletError(
       "invalid_request",
@@ -166,7 +140,9 @@ async function store(
   }
   if (known !== null) return { ...common, size: stamp.size, blob: known };
   try {
-    const blob = await cas.putFile(path);
+    const blob = stamp.size > SMALL
+      ? await cas.putFile(path)
+      : await cas.put(await readSource(path));
     const after = await readStamp(path);
     if (after === null || !sameStamp(stamp, after)) {
       throw new SubletError("conflict", `${path} changed while it was read. Try again`);

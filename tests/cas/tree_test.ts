@@ -26,9 +26,9 @@ const bytes = (text: string) => new TextEncoder().encode(text);
 function counted() {
   const cas = openMemory();
   const counts = { got: 0, put: 0 };
-  const { getStream, putFile } = cas;
+  const { getStream, put } = cas;
   cas.getStream = (cid, limits) => (counts.got++, getStream.call(cas, cid, limits));
-  cas.putFile = (path) => (counts.put++, putFile.call(cas, path));
+  cas.put = (data, limits) => (counts.put++, put.call(cas, data, limits));
   return { cas, counts };
 }
 
