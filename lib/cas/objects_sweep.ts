@@ -1,6 +1,6 @@
 /** @module What crashes left in a bucket: uploads that were begun, and marks beside objects that are gone. */
 
-import type { Clock } from "../home/mod.ts";
+import { type Clock, isError } from "../home/mod.ts";
 import { objectName } from "./cid.ts";
 import type { Leftovers } from "./contract.ts";
 import { type Bucket, keyToCid, OBJECTS } from "./objects.ts";
@@ -29,8 +29,13 @@ export async function sweepBucket(
   for await (const { key, size, modified } of bucket.list(TRIED)) {
     if (modified < before) await drop(size, () => bucket.remove(key));
   }
-  for await (const upload of bucket.unfinished?.(OBJECTS) ?? []) {
-    if (upload.begun < before) await drop(await upload.size(), () => upload.abort());
+  try {
+    for await (const upload of bucket.unfinished?.(OBJECTS) ?? []) {
+      if (upload.begun < before) await drop(await upload.size(), () => upload.abort());
+    }
+  } catch (error) {
+    // Not every server lists them, nor may everybody who may use objects. Rules of the bucket can end them, too.
+    if (!isError(error, "config")) throw error;
   }
   return { count, bytes };
 }
