@@ -9,6 +9,7 @@ import { openCached } from "./cached.ts";
 import { cachedTable, cacheSettings } from "./cached_table.ts";
 import type { Cas } from "./contract.ts";
 import { openDisk } from "./disk.ts";
+import { sweep } from "./disk_root.ts";
 import { openHttpCas } from "./http_cas.ts";
 import { openMemory } from "./memory.ts";
 import { openSqliteCas } from "./sqlite.ts";
@@ -74,6 +75,9 @@ const SCHEMAS = {
   gcs: gcsTable,
 } as const;
 const LOCATION = "plugins.cas";
+
+/** Streams that wait in a file to be sent, which takes its time, are of a crash after so many milliseconds. */
+const SPOOLED_MS = 24 * 60 * 60 * 1000;
 
 /** The file of a `sqlite` store, unless its table has another. */
 const SQLITE_FILE = "store.sqlite";
@@ -146,6 +150,8 @@ export async function openCas(
 ): Promise<Cas> {
   const { home, log = stderrLog } = context;
   const found = read(table, home, location);
+  // A store within another has its temporary files in the same place.
+  if (location === LOCATION) await sweepSpooled(context.tmp, log);
   switch (found.provider) {
     case "disk":
       return await openDisk({ path: beneath(home, found.path, "store") });
@@ -169,6 +175,17 @@ export async function openCas(
       const { tmp, env, ca } = context;
       return await openBucket(found, { tmp, env, ca, absolute: (path) => beneath(home, path, "") });
     }
+  }
+}
+
+/** Remove what crashes left in `tmp` of streams on their way to a store or a server. */
+async function sweepSpooled(tmp: string | undefined, log: Log): Promise<void> {
+  if (tmp === undefined) return;
+  try {
+    await sweep(tmp, SPOOLED_MS, { isTemporary: (name) => /\.(spool|frame)$/.test(name) });
+  } catch (error) {
+    // The store can be used all the same.
+    log.event("cas.not_swept", { error });
   }
 }
 

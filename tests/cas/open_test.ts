@@ -22,6 +22,19 @@ Deno.test("the disk store is in the home, or where its path says", async () => {
   assert.ok(await exists(home.join("absolute/blake3")));
 });
 
+Deno.test("what a crash left of a stream in the home's temporary directory goes when a store opens", async () => {
+  await using home = await TempDir.make();
+  const old = (Date.now() - 3 * 86_400_000) / 1000;
+  for (const name of ["crash.spool", "crash.frame", "somebody's"]) {
+    await Deno.writeTextFile(home.join(name), "left");
+    await Deno.utime(home.join(name), old, old);
+  }
+  await Deno.writeTextFile(home.join("young.spool"), "in use");
+  await openCas({ path: "store" }, { home: home.path, tmp: home.path, client: noClient });
+  const left = (await Array.fromAsync(Deno.readDir(home.path))).map(({ name }) => name).sort();
+  assert.deepEqual(left, ["somebody's", "store", "young.spool"]);
+});
+
 Deno.test("the http store dials its URL, and closes its client", async () => {
   const dialed: string[] = [];
   let closed = false;
