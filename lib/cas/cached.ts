@@ -48,6 +48,8 @@ export interface CachedOptions {
   readonly localMaxBytes?: number;
   readonly clock: Clock;
   readonly log: Log;
+  /** Whether what crashes left is removed when it opens, too. Default: it is. */
+  readonly sweeps?: boolean | undefined;
   /** Whether it looks after itself while it is open. Default: only `flush` does. */
   readonly upkeep?: boolean;
 }
@@ -269,8 +271,9 @@ export async function openCached(options: CachedOptions): Promise<CachedStore> {
   const { path, where, remote, log } = options;
   try {
     const markers = await Markers.open(path, where);
-    const local = await openDisk({ path, cache: true });
-    await sweepTransfers(path, {});
+    const { sweeps = true } = options;
+    const local = await openDisk({ path, cache: true, sweeps });
+    if (sweeps) await sweepTransfers(path, {});
     return new CachedCas(new Tiers(local, remote, markers, log), options);
   } catch (error) {
     await remote[Symbol.asyncDispose]?.();

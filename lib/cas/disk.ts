@@ -66,6 +66,8 @@ export interface DiskOptions {
   readonly path: string;
   /** Temporary files older than this many milliseconds are removed when it opens, and by a sweep. Default: an hour. */
   readonly sweepAfterMs?: number;
+  /** Whether what crashes left is removed when it opens, too. Default: it is. */
+  readonly sweeps?: boolean | undefined;
   /** Whether it is opened as the local tier of a cache, whose directory is no store by itself. Default: it is a store. */
   readonly cache?: boolean;
   /** Blobs that were told to be there are kept from a collection's grace, but only once in so many milliseconds. */
@@ -509,6 +511,8 @@ export async function openDisk(options: DiskOptions): Promise<DiskStore> {
   // The first request need not wait for the kernel.
   blake3(new Uint8Array(0));
   const { settled } = await replayJournals(options.path);
-  await sweep(`${options.path}/tmp`, options.sweepAfterMs ?? STALE_MS);
+  if (options.sweeps ?? true) {
+    await sweep(`${options.path}/tmp`, options.sweepAfterMs ?? STALE_MS);
+  }
   return new DiskCas(settled, options);
 }

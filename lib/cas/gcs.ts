@@ -47,6 +47,8 @@ export interface GcsOptions {
   readonly clock?: Clock;
   /** See `ObjectsOptions`. */
   readonly keepEveryMs?: number;
+  /** Whether what crashes left is removed when it opens, too. Default: it is. */
+  readonly sweeps?: boolean | undefined;
 }
 
 class GcsBucket implements Bucket {
@@ -243,7 +245,7 @@ export async function openGcs(options: GcsOptions): Promise<ObjectsStore> {
     : new GcsTokens({ file, env, hosts, clock });
   const endpoint = fake ?? "https://storage.googleapis.com";
   const calls = new GcsCalls({ endpoint, tokens, project: options.project, hosts, clock });
-  const uploads = await prepareUploads(options.tmp);
+  const uploads = await prepareUploads(options.tmp, options.sweeps);
   const { keepEveryMs } = options;
   const bucket = new GcsBucket(calls, hosts, prefix, options);
   return openObjects(bucket, { uploads, clock, keepEveryMs });

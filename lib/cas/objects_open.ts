@@ -13,6 +13,8 @@ export interface BucketContext {
   readonly env?: Env | undefined;
   /** Every root to trust, as PEM text. Default: the usual ones. */
   readonly ca?: string | undefined;
+  /** Whether what crashes left here is removed. Default: it is. */
+  readonly sweeps?: boolean | undefined;
   /** A path of the table as an absolute one. */
   readonly absolute: (path: string) => string;
 }
@@ -20,9 +22,9 @@ export interface BucketContext {
 /** Open the bucket of `table`. Throws `config` and `unavailable`. */
 export async function openBucket(
   table: z.output<typeof s3Table> | z.output<typeof gcsTable>,
-  { tmp, env = environment(), ca, absolute }: BucketContext,
+  { tmp, env = environment(), ca, sweeps, absolute }: BucketContext,
 ): Promise<Cas & AsyncDisposable> {
-  const shared = { env, ...given("tmp", tmp), ...given("ca", ca) };
+  const shared = { env, sweeps, ...given("tmp", tmp), ...given("ca", ca) };
   if (table.provider === "s3") {
     const { openS3 } = await import("./s3.ts");
     return await openS3({

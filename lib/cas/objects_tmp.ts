@@ -15,7 +15,10 @@ export interface UploadsDirectory extends AsyncDisposable {
 }
 
 /** A directory for them: in `tmp`, or one of its own. */
-export async function prepareUploads(tmp: string | undefined): Promise<UploadsDirectory> {
+export async function prepareUploads(
+  tmp: string | undefined,
+  sweeps = true,
+): Promise<UploadsDirectory> {
   try {
     if (tmp === undefined) {
       const path = await Deno.makeTempDir({ prefix: "sublet-uploads-" });
@@ -27,7 +30,7 @@ export async function prepareUploads(tmp: string | undefined): Promise<UploadsDi
     }
     const path = `${tmp}/cas-uploads`;
     await Deno.mkdir(path, { recursive: true, mode: 0o700 });
-    await sweep(path, OLD_MS);
+    if (sweeps) await sweep(path, OLD_MS);
     return {
       path,
       sweep: (dryRun) => sweep(path, OLD_MS, { dryRun }),

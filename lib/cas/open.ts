@@ -31,6 +31,8 @@ export interface CasContext {
   readonly env?: Env;
   /** Every root to trust, as PEM text, for a thread that may not read them. Default: the usual ones. */
   readonly ca?: string;
+  /** Whether what crashes left is removed when the store opens. Default: it is. A collection does so itself, and counts it. */
+  readonly sweeps?: boolean;
 }
 
 const provider = <T extends string>(name: T) => z.literal(name);
@@ -148,15 +150,15 @@ export async function openCas(
   context: CasContext,
   location = LOCATION,
 ): Promise<Cas> {
-  const { home, log = stderrLog } = context;
+  const { home, sweeps = true, log = stderrLog } = context;
   const found = read(table, home, location);
   // A store within another has its temporary files in the same place.
-  if (location === LOCATION) await sweepSpooled(context.tmp, log);
+  if (sweeps && location === LOCATION) await sweepSpooled(context.tmp, log);
   switch (found.provider) {
     case "disk":
-      return await openDisk({ path: beneath(home, found.path, "store") });
+      return await openDisk({ path: beneath(home, found.path, "store"), sweeps });
     case "sqlite":
-      return await openSqliteCas({ path: beneath(home, found.path, SQLITE_FILE) });
+      return await openSqliteCas({ path: beneath(home, found.path, SQLITE_FILE), sweeps });
     case "http": {
       const client = await context.client(found.url);
       const tmp = context.tmp === undefined ? {} : { tmp: context.tmp };
@@ -168,12 +170,14 @@ export async function openCas(
       const nested = `${location}.remote`;
       const settings = cacheSettings(found, home, whereIs(found.remote, home, nested));
       const remote = await openCas(found.remote, context, nested);
-      return await openCached({ ...settings, remote, clock: systemClock, log, upkeep: true });
+      const upkeep = { clock: systemClock, log, sweeps, upkeep: true };
+      return await openCached({ ...settings, ...upkeep, remote });
     }
     case "s3":
     case "gcs": {
       const { tmp, env, ca } = context;
-      return await openBucket(found, { tmp, env, ca, absolute: (path) => beneath(home, path, "") });
+      const absolute = (path: string) => beneath(home, path, "");
+      return await openBucket(found, { tmp, env, ca, sweeps, absolute });
     }
   }
 }

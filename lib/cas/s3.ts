@@ -53,6 +53,8 @@ export interface S3Options {
   readonly clock?: Clock;
   /** See `ObjectsOptions`. */
   readonly keepEveryMs?: number;
+  /** Whether what crashes left is removed when it opens, too. Default: it is. */
+  readonly sweeps?: boolean | undefined;
 }
 
 class S3Bucket implements Bucket {
@@ -293,7 +295,7 @@ export async function openS3(options: S3Options): Promise<ObjectsStore> {
   const hosts = new Hosts(env, options.ca);
   const credentials = new AwsCredentials({ env, hosts, clock, region });
   const calls = new S3Calls({ bucket: place.bucket, region, endpoint, credentials, hosts, clock });
-  const uploads = await prepareUploads(options.tmp);
+  const uploads = await prepareUploads(options.tmp, options.sweeps);
   const { keepEveryMs } = options;
   return openObjects(new S3Bucket(place, calls, hosts, options), { uploads, clock, keepEveryMs });
 }

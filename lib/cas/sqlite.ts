@@ -56,6 +56,8 @@ export interface SqliteCasOptions {
   readonly path: string;
   /** Puts under way that stand still for so many milliseconds are of a crash, and are removed. Default: an hour. */
   readonly sweepAfterMs?: number;
+  /** Whether what crashes left is removed when it opens, too. Default: it is. */
+  readonly sweeps?: boolean | undefined;
   /** Blobs that were told to be there are kept from a collection's grace, but only once in so many milliseconds. */
   readonly keepEveryMs?: number;
 }
@@ -417,7 +419,7 @@ export async function openSqliteCas(options: SqliteCasOptions): Promise<SqliteSt
   try {
     await rows.make(path);
     const store = new SqliteCas(rows, keepEveryMs, sweepAfterMs);
-    await store.sweep();
+    if (options.sweeps ?? true) await store.sweep();
     return store;
   } catch (error) {
     await rows.db[Symbol.asyncDispose]();

@@ -80,8 +80,8 @@ function addPins(cas: Command): void {
     });
 }
 
-async function openStore(): Promise<HomeCas> {
-  return await (await import("./home_cas.ts")).openHomeCas();
+async function openStore(sweeps = true): Promise<HomeCas> {
+  return await (await import("./home_cas.ts")).openHomeCas(Deno.env.toObject(), sweeps);
 }
 
 async function homeHere(): Promise<HomePaths> {
@@ -108,7 +108,8 @@ async function collect(flags: GcFlags, output: Output): Promise<void> {
   const { collectGarbage } = await import("../cas/mod.ts");
   const { openHomeNeeds } = await import("./cas_live.ts");
   const paths = await homeHere();
-  await using home = await openStore();
+  // What crashes left is counted, and stays in a dry run.
+  await using home = await openStore(false);
   const store = await collectableIn(home);
   await using needs = await openHomeNeeds(paths, home.retention);
   if (!flags.dryRun && !flags.alone) refuseShared(home, paths, needs.works);

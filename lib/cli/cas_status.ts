@@ -1,7 +1,8 @@
 /** @module `sublet cas status`. */
 
 import type { Command } from "@commander-js/extra-typings";
-import type { Cas, GarbageReport, Tiered, Upkeep, Usage } from "../cas/mod.ts";
+import type { Cas, Collectable, GarbageReport, Tiered, Upkeep, Usage } from "../cas/mod.ts";
+import { isError } from "../home/mod.ts";
 import { garbageRows } from "./cas_gc.ts";
 import type { HomeCas } from "./home_cas.ts";
 import { age, Output, size } from "./output.ts";
@@ -18,7 +19,8 @@ export function addStatus(cas: Command): void {
     .option("--json", "print one JSON document")
     .action(async (options) => {
       const output = new Output(options);
-      await using home = await (await import("./home_cas.ts")).openHomeCas();
+      const { openHomeCas } = await import("./home_cas.ts");
+      await using home = await openHomeCas(Deno.env.toObject(), false);
       const garbage = options.garbage ? await garbageIn(home, options.grace) : null;
       const { counts, oldest }: Counted = garbage !== null && !isTiered(home.cas)
         ? { counts: garbage, oldest: garbage.oldest }
@@ -56,9 +58,14 @@ function document(
     bytes: counts?.bytes ?? null,
     tiers: counts?.tiers ?? null,
     oldest: oldest === null ? null : new Date(oldest).toISOString(),
-    garbage: garbage === null
-      ? null
-      : { live: garbage.live, young: garbage.young, blobs: garbage.removed, bytes: garbage.freed },
+    garbage: garbage === null ? null : {
+      live: garbage.live,
+      young: garbage.young,
+      blobs: garbage.removed,
+      bytes: garbage.freed,
+      leftovers: garbage.leftovers.count,
+      leftover_bytes: garbage.leftovers.bytes,
+    },
   };
 }
 
@@ -77,9 +84,22 @@ async function countIn(
   cas: Cas & Partial<Upkeep>,
 ): Promise<Counted> {
   const { isCollectable } = await import("../cas/mod.ts");
-  if (!isCollectable(cas) || isTiered(cas)) {
-    return { counts: await cas.usage?.() ?? null, oldest: null };
+  const tiered = isTiered(cas);
+  if (tiered || !isCollectable(cas)) {
+    const counts = await cas.usage?.() ?? null;
+    if (!isCollectable(cas)) return { counts, oldest: null };
+    const oldest = await look(cas).then(({ oldest }) => oldest, (error) => {
+      // What the remote holds is told where it is served.
+      if (!isError(error, "config")) throw error;
+      return null;
+    });
+    return { counts, oldest };
   }
+  const { blobs, bytes, oldest } = await look(cas);
+  return { counts: { blobs, bytes }, oldest };
+}
+
+async function look(cas: Collectable) {
   let blobs = 0;
   let total = 0;
   let oldest: number | null = null;
@@ -88,7 +108,7 @@ async function countIn(
     total += bytes;
     oldest = Math.min(oldest ?? Infinity, storedAt);
   }
-  return { counts: { blobs, bytes: total }, oldest };
+  return { blobs, bytes: total, oldest };
 }
 
 /** What a collection would remove; null when there can be none from here. */

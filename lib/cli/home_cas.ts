@@ -26,22 +26,25 @@ export async function openTable(
   table: Config["cas"],
   paths: HomePaths,
   env: Record<string, string> = Deno.env.toObject(),
+  sweeps = true,
 ): Promise<Cas> {
   return await openCas(table, {
     home: paths.root,
     tmp: paths.tmp,
+    sweeps,
     client: (url: string) => openHttpClient({ server: url, token: credentialFromEnv(env), env }),
   });
 }
 
-/** Open the store of the home that `env` names. */
+/** Open the store of the home that `env` names. `sweeps`: whether what crashes left goes now. */
 export async function openHomeCas(
   env: Record<string, string> = Deno.env.toObject(),
+  sweeps = true,
 ): Promise<HomeCas> {
   const paths = homePaths(homeDir(env));
   await makeHome(paths.root);
   const { cas: table, storage } = await loadConfig(paths.root, env);
-  const cas = await openTable(table, paths, env);
+  const cas = await openTable(table, paths, env, sweeps);
   const where = whereIs(table, paths.root);
   return {
     cas,

@@ -154,6 +154,30 @@ Deno.test("sublet cas gc does not touch a store of which the home knows nothing,
   assert.equal(await cas.get(cid), null);
 });
 
+Deno.test("the status of a cache tells its tiers, its oldest blob and what a collection would free", async () => {
+  await using home = await TempDir.make();
+  const remote = '{ provider = "disk", path = "there" }';
+  await Deno.writeTextFile(
+    home.join("config.toml"),
+    `[plugins.cas]\nprovider = "cached"\nlocal = "here"\nremote = ${remote}\n`,
+  );
+  await Deno.writeTextFile(home.join("file"), "in both tiers");
+  assert.equal((await sublet(home.path, "cas", "put", home.join("file"))).code, 0);
+  await Deno.writeTextFile(home.join("there/tmp/crash"), "left");
+  await Deno.utime(home.join("there/tmp/crash"), 0, 0);
+  const plain = JSON.parse((await sublet(home.path, "cas", "status", "--json")).stdout);
+  assert.deepEqual([plain.blobs, plain.tiers.local, plain.tiers.remote], [1, 1, 1]);
+  assert.ok(Date.now() - Date.parse(plain.oldest) < 600_000);
+  const { stdout } = await sublet(home.path, "cas", "status", "--garbage", "--json");
+  const { garbage } = JSON.parse(stdout);
+  assert.deepEqual([garbage.young, garbage.blobs, garbage.leftovers], [1, 0, 1]);
+  for (const flags of [["--dry-run"], ["--alone"]]) {
+    const gc = JSON.parse((await sublet(home.path, "cas", "gc", "--json", ...flags)).stdout);
+    assert.deepEqual([gc.leftovers, gc.leftover_bytes], [1, 4]);
+  }
+  await assert.rejects(Deno.stat(home.join("there/tmp/crash")), Deno.errors.NotFound);
+});
+
 Deno.test("a collection that must be alone and sublet cas serve refuse each other", async () => {
   await using home = await TempDir.make();
   await using cas = await openDisk({ path: home.join("store") });
