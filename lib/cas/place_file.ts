@@ -15,7 +15,7 @@ export function isThere(path: string): boolean {
     return true;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
+    throw placeError(error, `cannot look at ${path}`);
   }
 }
 
