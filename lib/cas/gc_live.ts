@@ -1,10 +1,12 @@
 /** @module What is live in a store: what somebody names, and what that names in turn. */
 
 import { isError, SubletError } from "../home/mod.ts";
-import { isCid, isDrisl, objectName } from "./cid.ts";
+import { digestOf, drislCid, isCid, isDrisl, objectName } from "./cid.ts";
 import { isEmpty } from "./empty.ts";
 import type { Cas, Cid } from "./contract.ts";
 import { linksIn, mayBeJson } from "./gc_links.ts";
+import { isLink } from "./manifest.ts";
+import { readBatches } from "./manifest_stream.ts";
 
 /** The address of a blob, in any text. */
 const CIDS = /baf[ky]r4i[a-z2-7]{52}/g;
@@ -87,7 +89,22 @@ export class LiveBlobs {
     }
   }
 
+  /** What the value at `cid` names and is to be followed; files are noted at once, since a tree has very many. */
   async #links(cid: Cid): Promise<{ cid: Cid; leaf: boolean }[]> {
+    const followed: { cid: Cid; leaf: boolean }[] = [];
+    try {
+      for await (const batch of readBatches(this.#cas, drislCid(digestOf(cid)))) {
+        for (const entry of batch) {
+          if (isLink(entry)) continue;
+          if (isDrisl(entry.blob)) followed.push({ cid: entry.blob, leaf: false });
+          else this.#leaf(entry.blob);
+        }
+      }
+      return followed;
+    } catch (error) {
+      if (!isError(error, "integrity", "unsafe_path", "not_found")) throw error;
+    }
+    // Another value, or a tree that nobody could use. What it names is in use all the same.
     const bytes = await this.#cas.get(cid);
     if (bytes === null) throw changed(cid);
     return linksIn(bytes);
