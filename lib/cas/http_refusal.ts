@@ -60,8 +60,6 @@ export class Refusals {
     if (error instanceof Refusal) {
       for (const [name, value] of Object.entries(error.headers)) answer.headers.set(name, value);
     }
-    // Some of its body may still be on its way: nothing can follow it on this connection.
-    if (isError(error, "slow_request")) answer.headers.set("connection", "close");
     return request.method === "HEAD" ? await withLength(answer) : answer;
   }
 

@@ -45,6 +45,8 @@ export function toResponse(error: unknown, style: ErrorStyle): Response {
   const headers: Record<string, string> = {};
   if (status === 401) headers["www-authenticate"] = "Bearer";
   if (status === 429 || status === 503) headers["retry-after"] = "1";
+  // Some of its body may still be on its way: nothing can follow it on this connection. Deno has no way to cut it.
+  if (code === "slow_request") headers["connection"] = "close";
   return Response.json(errorBody(code, message, style), { status, headers });
 }
 

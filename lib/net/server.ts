@@ -14,7 +14,7 @@ import { onError } from "./http_error.ts";
 import type { Tls } from "./https_network.ts";
 import { InFlight } from "./in_flight.ts";
 import { Listener } from "./listener.ts";
-import { claimSocket, closeToOthers } from "./socket_file.ts";
+import { tcpListening, unixListening } from "./listening.ts";
 
 /** How a server is started. Exactly one of `listen` and `unix` says where. */
 export interface ServeOptions {
@@ -56,7 +56,7 @@ export async function serveHttp(options: ServeOptions): Promise<HttpServer> {
     throw new SubletError("internal", "a server listens on an address or on a socket, on one");
   }
   const server = unix === undefined
-    ? listenTcp(options, listen as Address)
+    ? await listenTcp(options, listen as Address)
     : await listenUnix(options, unix);
   const stop = () => void server.shutdown(GRACE_MS);
   if (signal?.aborted) stop();
@@ -64,67 +64,22 @@ export async function serveHttp(options: ServeOptions): Promise<HttpServer> {
   return server;
 }
 
-function listenTcp(options: ServeOptions, listen: Address): HttpServer {
+async function listenTcp(options: ServeOptions, listen: Address): Promise<HttpServer> {
   const inFlight = new InFlight();
   const tls = options.tls ?? null;
   const answer = handler(options, inFlight);
-  const open = (port: number, signal: AbortSignal) =>
-    start(formatAddress(listen), (common) =>
-      Deno.serve({
-        ...common,
-        signal,
-        hostname: listen.host,
-        port,
-        ...(tls === null ? {} : { cert: tls.cert, key: tls.key }),
-      }, (request, info) => answer(request, new TcpPeer(info.remoteAddr))));
-  const first = new AbortController();
-  const server = open(listen.port, first.signal);
-  const addr = { host: listen.host, port: server.addr.port };
+  const how = tcpListening(listen, tls, (request, remote) => answer(request, new TcpPeer(remote)));
+  const listener = await Listener.open(how, options.log);
+  const addr = { host: listen.host, port: how.port };
   const url = `${tls === null ? "http" : "https"}://${formatAddress(addr)}`;
-  const again = (signal: AbortSignal) => Promise.resolve(open(addr.port, signal));
-  return new RunningServer(url, addr, new Listener(server, first, again, options.log), inFlight);
+  return new RunningServer(url, addr, listener, inFlight);
 }
 
 async function listenUnix(options: ServeOptions, path: string): Promise<HttpServer> {
   const inFlight = new InFlight();
   const answer = handler(options, inFlight);
-  const open = async (signal: AbortSignal) => {
-    await claimSocket(path);
-    const server = start(
-      path,
-      (common) => Deno.serve({ ...common, signal, path }, (request) => answer(request, UNIX_PEER)),
-    );
-    await closeToOthers(path);
-    return server;
-  };
-  const first = new AbortController();
-  const listener = new Listener(await open(first.signal), first, open, options.log);
-  return new RunningServer(`unix:${path}`, null, listener, inFlight);
-}
-
-interface Common {
-  readonly onListen: () => void;
-  readonly onError: (error: unknown) => Response;
-}
-
-function start<A extends Deno.Addr>(
-  where: string,
-  listen: (common: Common) => Deno.HttpServer<A>,
-): Deno.HttpServer<A> {
-  try {
-    return listen({ onListen() {}, onError: () => new Response(null, { status: 500 }) });
-  } catch (error) {
-    if (error instanceof Deno.errors.AddrInUse) {
-      throw new SubletError(
-        "conflict",
-        `cannot listen on ${where}: it is in use. Stop what listens there, or take another port`,
-        { cause: error },
-      );
-    }
-    throw new SubletError("failed", `cannot listen on ${where}: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
+  const how = unixListening(path, (request) => answer(request, UNIX_PEER));
+  return new RunningServer(`unix:${path}`, null, await Listener.open(how, options.log), inFlight);
 }
 
 /** Reads the remote address only when somebody asks. */

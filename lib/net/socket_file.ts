@@ -20,6 +20,16 @@ export async function closeToOthers(path: string): Promise<void> {
   if (Deno.build.os !== "windows") await Deno.chmod(path, 0o600);
 }
 
+/** Whether there is a socket at `path`. Its listener removes it when it ends. */
+export function isSocket(path: string): boolean {
+  try {
+    return Deno.lstatSync(path).isSocket === true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
 async function lstat(path: string): Promise<Deno.FileInfo | null> {
   try {
     return await Deno.lstat(path);

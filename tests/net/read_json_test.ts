@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import * as z from "zod";
 import { isError } from "../../lib/home/mod.ts";
-import { readJson } from "../../lib/net/mod.ts";
+import { readJson, serveHttp, toResponse } from "../../lib/net/mod.ts";
 
 const SHAPE = z.object({ a: z.string() });
 
@@ -39,6 +39,29 @@ Deno.test("half a body is given up after its time, and let go", async () => {
   const { body, cancelled } = endless('{"a":');
   await assert.rejects(ask(body, 100, 0.05), (error) => isError(error, "slow_request"));
   assert.equal(cancelled(), true);
+});
+
+Deno.test("whoever sent half a body is told that the connection ends", async () => {
+  for (const style of ["api", "executor"] as const) {
+    await using server = await serveHttp({
+      listen: { host: "127.0.0.1", port: 0 },
+      fetch: async (request) =>
+        await readJson(request, SHAPE, 100, 0.05).then(
+          () => new Response(),
+          (error) => toResponse(error, style),
+        ),
+    });
+    using connection = await Deno.connect({
+      hostname: "127.0.0.1",
+      port: server.addr?.port ?? 0,
+    });
+    const half = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{"a":';
+    await connection.write(new TextEncoder().encode(half));
+    const buffer = new Uint8Array(4096);
+    const count = await connection.read(buffer) ?? 0;
+    const head = new TextDecoder().decode(buffer.subarray(0, count));
+    assert.match(head, /^HTTP\/1\.1 408 [\s\S]*\r\nconnection: close\r\n/);
+  }
 });
 
 Deno.test("a body that is too long, empty, or of another shape is refused for that", async () => {
