@@ -89,7 +89,7 @@ class DiskCas implements DiskStore {
   readonly #writers = new Slots(64);
 
   readonly #together: SmallPuts;
-  readonly #intake: IntakeStore;
+  readonly #intake: IntakeStore<TempFile>;
 
   /** What earlier processes left is on the disk. */
   readonly #settled: Promise<void>;
@@ -108,7 +108,7 @@ class DiskCas implements DiskStore {
     this.#names = new SharedSync(this.#objects);
     this.#together = new SmallPuts(root, (object) => this.#storeAlone(object));
     this.#intake = {
-      temporary: this.#temporary,
+      begin: () => TempFile.create(this.#temporary),
       put: (data, limits) => this.put(data, limits),
       intact: (cid) => this.#intact(cid),
       publish: (cid, file, length) => this.#publishLarge(cid, file, length),

@@ -1,40 +1,42 @@
-/** @module A blob on its way into a disk store, of which nobody knows yet how large it is. */
+/** @module A blob on its way into a store, of which nobody knows yet how large it is. */
 
 import { createHasher } from "./blake3.ts";
 import { cidOfDigest } from "./cid.ts";
 import type { Cid, Limits } from "./contract.ts";
-import { FrameWriter } from "./frame_writer.ts";
+import { type FrameTarget, FrameWriter } from "./frame_writer.ts";
 import { checkAddress } from "./limits.ts";
 import { concat } from "./streams.ts";
-import { TempFile } from "./temp_file.ts";
 
 /** Blobs up to this size are stored from memory. */
 export const SMALL = 64 * 1024;
 
+/** Where the frame of a large blob waits until it is whole. Disposed, it is gone, unless it was published. */
+export interface IntakeTarget extends FrameTarget, AsyncDisposable {}
+
 /** What an intake needs of its store. */
-export interface IntakeStore {
-  /** Where temporary files go. */
-  readonly temporary: string;
+export interface IntakeStore<T extends IntakeTarget> {
+  /** A new place for a frame. */
+  begin(): T | Promise<T>;
   /** Store a small blob. */
   put(data: Uint8Array, limits: Limits): Promise<Cid>;
   /** Whether the store holds the blob undamaged. */
   intact(cid: Cid): Promise<boolean>;
-  /** Make `file` the object of `cid`, a blob of `length` bytes, durably. */
-  publish(cid: Cid, file: TempFile, length: number): Promise<void>;
+  /** Make what is in `target` the object of `cid`, a blob of `length` bytes, durably. */
+  publish(cid: Cid, target: T, length: number): Promise<void>;
 }
 
 /** Gathers the first bytes, then writes a frame, or only hashes when the expected blob is there already. */
-export class Intake implements AsyncDisposable {
-  readonly #store: IntakeStore;
+export class Intake<T extends IntakeTarget> implements AsyncDisposable {
+  readonly #store: IntakeStore<T>;
   readonly #limits: Limits;
   #parts: Uint8Array[] = [];
   #held = 0;
-  #file: TempFile | null = null;
+  #target: T | null = null;
   #sink: { write(bytes: Uint8Array): Promise<void> | void; finish(): Promise<Uint8Array> } | null =
     null;
   #close = () => {};
 
-  constructor(store: IntakeStore, limits: Limits) {
+  constructor(store: IntakeStore<T>, limits: Limits) {
     this.#store = store;
     this.#limits = limits;
   }
@@ -54,7 +56,7 @@ export class Intake implements AsyncDisposable {
     }
     const cid = cidOfDigest(await this.#sink.finish());
     checkAddress(cid, this.#limits);
-    if (this.#file !== null) await this.#store.publish(cid, this.#file, this.#held);
+    if (this.#target !== null) await this.#store.publish(cid, this.#target, this.#held);
     return cid;
   }
 
@@ -67,8 +69,8 @@ export class Intake implements AsyncDisposable {
         finish: () => Promise.resolve(hasher.digest()),
       };
     } else {
-      this.#file = TempFile.create(this.#store.temporary);
-      const writer = new FrameWriter(this.#file, expectedLength ?? null);
+      this.#target = await this.#store.begin();
+      const writer = new FrameWriter(this.#target, expectedLength ?? null);
       this.#sink = writer;
       this.#close = () => writer.close();
     }
@@ -77,6 +79,6 @@ export class Intake implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#close();
-    await this.#file?.[Symbol.asyncDispose]();
+    await this.#target?.[Symbol.asyncDispose]();
   }
 }

@@ -41,6 +41,7 @@ import { WholeObjects } from "./objects_tags.ts";
 import type { UploadsDirectory } from "./objects_tmp.ts";
 import { Slots } from "./slots.ts";
 import { BytesBody, collect, drain, streamFrom, streamOf } from "./streams.ts";
+import { TempFile } from "./temp_file.ts";
 import { blobError, checkWhole } from "./verify.ts";
 import { isAltered } from "./zstd_frame.ts";
 
@@ -100,9 +101,9 @@ class ObjectsCas implements ObjectsStore {
   }
 
   /** What an intake of bytes, which may be cancelled by `signal`, needs. */
-  #intake(signal: AbortSignal | undefined): IntakeStore {
+  #intake(signal: AbortSignal | undefined): IntakeStore<TempFile> {
     return {
-      temporary: this.#uploads.path,
+      begin: () => TempFile.create(this.#uploads.path),
       put: (data, limits) => this.put(data, limits),
       intact: (cid) => this.#isKnownWhole(cid),
       publish: async (cid, file, length) =>

@@ -28,13 +28,13 @@ import { isEmpty, noBytes } from "./empty.ts";
 import { fileError, readThrough, writeBeside } from "./files.ts";
 import { KEEP_EVERY_MS, KeptLately } from "./gc_keep.ts";
 import { InUse } from "./in_use.ts";
-import { SMALL } from "./intake.ts";
+import { Intake, SMALL } from "./intake.ts";
 import { checkAddress, checkCancelled, checkLength } from "./limits.ts";
 import { encode } from "./object_encode.ts";
 import type { Frame, Framed } from "./serving.ts";
 import { SqliteFrame } from "./sqlite_frame.ts";
 import { type BlobRow, BlobRows, isDamage } from "./sqlite_rows.ts";
-import { SqliteUpload } from "./sqlite_upload.ts";
+import { ChunkTarget } from "./sqlite_target.ts";
 import { BytesBody, collect, drain, streamFrom, streamOf } from "./streams.ts";
 import { blobError, damagedBlob } from "./verify.ts";
 
@@ -180,26 +180,27 @@ class SqliteCas implements SqliteStore {
   }
 
   async putStream(source: ReadableStream<Uint8Array>, limits: Limits = {}): Promise<Cid> {
-    await using upload = this.#upload(limits);
-    await drain(source, limits, (bytes) => upload.write(bytes));
-    return await upload.finish();
+    await using intake = this.#intake(limits);
+    await drain(source, limits, (bytes) => intake.write(bytes));
+    return await intake.finish();
   }
 
   async putFile(path: string): Promise<Cid> {
-    await using upload = this.#upload({});
-    await readThrough(path, (bytes) => upload.write(bytes));
-    return await upload.finish();
+    await using intake = this.#intake({});
+    await readThrough(path, (bytes) => intake.write(bytes));
+    return await intake.finish();
   }
 
-  #upload(limits: Limits): SqliteUpload {
-    const store = {
-      rows: this.#rows,
+  #intake(limits: Limits): Intake<ChunkTarget> {
+    return new Intake({
+      begin: () => ChunkTarget.begin(this.#rows),
       put: (data: Uint8Array, limits: Limits) => this.put(data, limits),
       intact: async (cid: Cid) => await this.#intact(cid) === true,
-      publish: (cid: Cid, frame: number, length: number, stored: number) =>
-        this.#publish(cid, { frame, length, stored }),
-    };
-    return new SqliteUpload(store, limits);
+      publish: (cid: Cid, target: ChunkTarget, length: number) =>
+        target.finish(() =>
+          this.#publish(cid, { frame: target.frame, length, stored: target.stored })
+        ),
+    }, limits);
   }
 
   async #publish(cid: Cid, row: BlobRow): Promise<void> {

@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { cidOf } from "../../lib/cas/mod.ts";
+import { freePort, piloopCampaign } from "../e2e/piloop_kit.ts";
 import { run, until } from "../kit/mod.ts";
 
 /** A service in a process of its own. */
@@ -82,11 +83,6 @@ export async function startOurs(kind: "cas" | "plain", root: string): Promise<Se
   });
 }
 
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
-}
-
 async function listening(
   program: string,
   args: string[],
@@ -114,26 +110,7 @@ async function listening(
   return { child, port };
 }
 
-/** The smallest campaign that piloop takes. */
-const CAMPAIGN = `name = "bench"
-evaluate = ["echo", "METRIC score=1"]
-harnesses = ["fake"]
-[model]
-fake = "none"
-[harness.fake]
-executable = "sh"
-headless = ["-c", "true", "{prompt}"]
-[roles.watchdog]
-triggers = []
-[roles.research]
-triggers = []
-[roles.scout]
-triggers = []
-[[metrics]]
-name = "score"
-direction = "higher"
-role = "primary"
-`;
+const CAMPAIGN = piloopCampaign('name = "bench"\nevaluate = ["echo", "METRIC score=1"]');
 
 /** `piloop cas serve`, of the executable that SUBLET_TEST_PILOOP names. */
 export async function startPiloop(root: string): Promise<Service | Absent> {

@@ -9,6 +9,15 @@ import { type JobKind, LeaseEngine, LeaseRoutes, type Pool } from "../../lib/lea
 import { Authenticator, HttpsNetwork, serveHttp, Tokens } from "../../lib/net/mod.ts";
 import { type Db, openSqlite } from "../../lib/store/mod.ts";
 
+/** What the workers of the benchmarks say of their machines. */
+export const SAMPLE = {
+  at: "2026-01-01T00:00:00.000Z",
+  cpus: 2,
+  load1: 0.5,
+  memory_available: 8e9,
+  disk_free: 1e11,
+};
+
 /** What a bench server prints when it is ready. */
 export interface ServerReady {
   readonly port: number;

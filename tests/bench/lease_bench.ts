@@ -4,7 +4,7 @@ import type { WorkerCaller } from "../../lib/lease/mod.ts";
 import { openSqlite } from "../../lib/store/mod.ts";
 import { TempDir } from "../kit/mod.ts";
 import type { Figure } from "./figure.ts";
-import { type ServerReady, startEngine } from "./lease_app.ts";
+import { SAMPLE, type ServerReady, startEngine } from "./lease_app.ts";
 import { fillQueue, IdleKind } from "./lease_queue.ts";
 import { RawConnection } from "./raw_http.ts";
 
@@ -16,14 +16,6 @@ const SECONDS = 4;
 /** Cycles by so many, beyond the jobs that stay queued. */
 const CYCLES = 12_000;
 const LONE_CYCLES = 1_000;
-
-const SAMPLE = {
-  at: "2026-01-01T00:00:00.000Z",
-  cpus: 2,
-  load1: 0.5,
-  memory_available: 8e9,
-  disk_free: 1e11,
-};
 
 /** The figures. */
 export async function run(): Promise<Figure[]> {

@@ -6,7 +6,7 @@ import { type Db, openSqlite } from "../../lib/store/mod.ts";
 import { V8_FLAGS } from "../../scripts/v8_flags.ts";
 import { TempDir, until } from "../kit/mod.ts";
 import type { Figure } from "./figure.ts";
-import { type ServerReady, startEngine } from "./lease_app.ts";
+import { SAMPLE, type ServerReady, startEngine } from "./lease_app.ts";
 import { fillQueue, IdleKind } from "./lease_queue.ts";
 import { LineChild } from "./lines.ts";
 import type { ScaleCounts } from "./scale_client.ts";
@@ -21,14 +21,6 @@ const SWEPT = 100_000;
 const EXPIRED = 10_000;
 const WATCH_SECONDS = 15;
 const SETTLE_MS = 5_000;
-
-const SAMPLE = {
-  at: "2026-01-01T00:00:00.000Z",
-  cpus: 2,
-  load1: 0.5,
-  memory_available: 8e9,
-  disk_free: 1e11,
-};
 
 /** The figures. With names, only those of `fleet`, `latency`, `queue` and `sweep` that are named. */
 export async function run(only: readonly string[] = []): Promise<Figure[]> {

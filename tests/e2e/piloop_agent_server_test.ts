@@ -7,26 +7,14 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { until } from "../kit/mod.ts";
 import { Cluster } from "./cluster.ts";
-import { freePort, PILOOP, Piloop } from "./piloop_kit.ts";
+import { freePort, PILOOP, Piloop, piloopCampaign } from "./piloop_kit.ts";
 
 const SKIPPED = PILOOP === null ? " (SKIPPED: SUBLET_TEST_PILOOP names no piloop)" : "";
 const STUBS = fileURLToPath(new URL("../fixtures/harnesses", import.meta.url));
-const CAMPAIGN = `name = "steps"
-evaluate = ["echo", "METRIC score=1"]
-harnesses = ["claude"]
-[model]
-claude = "m"
-[roles.watchdog]
-triggers = []
-[roles.research]
-triggers = []
-[roles.scout]
-triggers = []
-[[metrics]]
-name = "score"
-direction = "higher"
-role = "primary"
-`;
+const CAMPAIGN = piloopCampaign(
+  'name = "steps"\nevaluate = ["echo", "METRIC score=1"]',
+  'harnesses = ["claude"]\nmodel = { claude = "m" }\n',
+);
 
 /** A piloop server with a campaign, and our worker of its pool `lab`. */
 class Joined implements AsyncDisposable {

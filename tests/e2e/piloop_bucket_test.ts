@@ -7,20 +7,15 @@ import { noise } from "../cas/bucket_kit.ts";
 import { callS3, damageS3, MOTO, s3Env, startMoto } from "../cas/s3_kit.ts";
 import { until } from "../kit/mod.ts";
 import { Cluster } from "./cluster.ts";
-import { freePort, PILOOP, Piloop } from "./piloop_kit.ts";
+import { freePort, PILOOP, Piloop, piloopCampaign } from "./piloop_kit.ts";
 
 const lacking = PILOOP === null ? "SUBLET_TEST_PILOOP names no piloop" : "there is no moto_server";
 const ignore = PILOOP === null || MOTO === null;
 
 /** What piloop wants before it makes a token. */
-const CAMPAIGN = `name = "numbers"
-evaluate = ["sh", "-c", "echo METRIC score=1"]
-harnesses = ["fake"]
-metrics = [{ name = "score", direction = "higher", role = "primary" }]
-model = { fake = "none" }
-harness = { fake = { executable = "sh", headless = ["-c", "true", "{prompt}"] } }
-roles = { watchdog = { triggers = [] }, research = { triggers = [] }, scout = { triggers = [] } }
-`;
+const CAMPAIGN = piloopCampaign(
+  'name = "numbers"\nevaluate = ["sh", "-c", "echo METRIC score=1"]',
+);
 
 /** Blobs of each kind of object, also one that both send in parts. */
 const BLOBS = (): Uint8Array<ArrayBuffer>[] => [

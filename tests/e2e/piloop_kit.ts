@@ -13,6 +13,21 @@ const IDENTITY = {
   GIT_COMMITTER_EMAIL: "peer@example.com",
 };
 
+const FAKE = `harnesses = ["fake"]
+model = { fake = "none" }
+harness = { fake = { executable = "sh", headless = ["-c", "true", "{prompt}"] } }
+`;
+
+/**
+ * The `piloop.toml` of a campaign with the TOML `top` at its top level: its name and what evaluates it, say. Nothing in
+ * it asks for agents; `harnesses` are those that it may have, by default one that is never used.
+ */
+export function piloopCampaign(top: string, harnesses = FAKE): string {
+  return `${top}\n${harnesses}metrics = [{ name = "score", direction = "higher", role = "primary" }]
+roles = { watchdog = { triggers = [] }, research = { triggers = [] }, scout = { triggers = [] } }
+`;
+}
+
 /** A port of loopback that was free just now. */
 export function freePort(): number {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });

@@ -7,29 +7,11 @@ import assert from "node:assert/strict";
 import { checkCas, cidOf, openHttpCas } from "../../lib/cas/mod.ts";
 import { openHttpClient } from "../../lib/net/mod.ts";
 import { Cluster } from "./cluster.ts";
-import { freePort, PILOOP, Piloop } from "./piloop_kit.ts";
+import { freePort, PILOOP, Piloop, piloopCampaign } from "./piloop_kit.ts";
 
 const SKIPPED = PILOOP === null ? " (skipped: SUBLET_TEST_PILOOP names no piloop)" : "";
 
-const CAMPAIGN = `name = "store"
-harnesses = ["fake"]
-evaluate = ["echo", "METRIC score=1"]
-[model]
-fake = "none"
-[harness.fake]
-executable = "sh"
-headless = ["-c", "true", "{prompt}"]
-[roles.watchdog]
-triggers = []
-[roles.research]
-triggers = []
-[roles.scout]
-triggers = []
-[[metrics]]
-name = "score"
-direction = "higher"
-role = "primary"
-`;
+const CAMPAIGN = piloopCampaign('name = "store"\nevaluate = ["echo", "METRIC score=1"]');
 
 /** Bytes of a pattern that does not compress. */
 function noise(length: number): Uint8Array<ArrayBuffer> {
