@@ -5,7 +5,7 @@ import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
 import type { Db, Row, Tx } from "../store/mod.ts";
 import type { Vcs } from "../vcs/mod.ts";
 import { AgentKind } from "./agent_kind.ts";
-import { type LateReport, newestLate } from "./agent_late.ts";
+import { AgentRecovery, type LateReport, type RecoveryQueue } from "./agent_late.ts";
 import { Lander } from "./agent_landing.ts";
 import { AgentPrompts, type Prompted, type PromptQueue } from "./agent_prompts.ts";
 import { agentRows } from "./agent_queue.ts";
@@ -26,13 +26,12 @@ import {
   readAgent,
   runningAgents,
 } from "./agent_store.ts";
-import { type AgentPrompt, promptsOf, readPrompt, settlePrompts } from "./agent_store_prompts.ts";
+import { type AgentPrompt, promptsOf, readPrompt } from "./agent_store_prompts.ts";
 import {
   agentRequestedBefore,
   insertAgent,
   type UnsubmittedAgent,
 } from "./agent_store_requests.ts";
-import { recordLateReport } from "./agent_store_results.ts";
 import { noteSession } from "./agent_store_sessions.ts";
 import type { Campaign } from "./campaign_store.ts";
 import { Waiters, waitUntil } from "./evaluation_waiters.ts";
@@ -71,6 +70,7 @@ export class Agents {
   readonly #submitter: Submitter<UnsubmittedAgent>;
   readonly #lander: Lander;
   readonly #prompts: AgentPrompts;
+  readonly #recovery: AgentRecovery;
   readonly said: AgentSaid;
 
   constructor(deps: AgentsDeps) {
@@ -92,6 +92,7 @@ export class Agents {
       },
       send: (tx, job, prompt) => this.#prompts.send(tx, job, prompt),
     });
+    this.#recovery = new AgentRecovery({ ...deps, blobs: (report) => this.kind.blobs(report) });
     this.#preparer = new AgentPreparer({
       ...deps,
       workspaces,
@@ -105,8 +106,9 @@ export class Agents {
     });
   }
 
-  /** Submit jobs and send prompts through this. */
-  bind(queue: Queue & PromptQueue): void {
+  /** Submit jobs, send prompts and tell of recoveries through this. */
+  bind(queue: Queue & PromptQueue & RecoveryQueue): void {
+    this.#recovery.bind(queue);
     this.#submitter.bind(queue);
     this.#prompts.bind(queue);
   }
@@ -240,32 +242,14 @@ export class Agents {
   }
 
   /**
-   * Take what the last worker of a lost or cancelled agent handed in too late, one of `late`. Throws `not_found` when it
-   * handed in nothing, `conflict` when the agent was not lost, `missing_blobs` when the store lacks some of it.
+   * Take what the last worker of a lost or cancelled agent handed in too late, one of `late`: its job is no longer dead.
+   * Throws `not_found` when it handed in nothing, `conflict` when the agent was not lost, `missing_blobs` when the store
+   * lacks some of it.
    */
   async recover(job: number, late: readonly LateReport[]): Promise<Agent> {
-    const { db, cas, clock } = this.#deps;
-    const agent = await this.ofJob(job);
-    if (agent === null) throw new SubletError("not_found", `job ${job} is no agent's`);
-    if (agent.state !== "lost" && agent.state !== "cancelled") {
-      throw new SubletError(
-        "conflict",
-        `agent ${agent.agent} was not lost (it is ${agent.state}), or what it left is taken already: see 'sublet job show ${job}'`,
-      );
-    }
-    const { worker, report } = await newestLate(cas, late, agent.lease);
-    const missing = await cas.missing(this.kind.blobs(report));
-    if (missing.length > 0) {
-      throw new SubletError("missing_blobs", `the store lacks ${missing.length} blobs of it`);
-    }
-    await db.write(async (tx) => {
-      const holder = { lease: agent.lease ?? 0, worker };
-      await recordLateReport(tx, agent.agent, holder, report);
-      const read = report.kind === "agent_finished" ? report.read : [];
-      await settlePrompts(tx, agent.agent, read, clock.now());
-    });
-    this.#lander.land(agent.agent);
-    return await this.agent(agent.agent);
+    const id = await this.#recovery.take(job, late);
+    this.#lander.land(id);
+    return await this.agent(id);
   }
 
   /** Prompt `prompt` once its worker answered it, or as it is after `ms` milliseconds or when `signal` aborts. */

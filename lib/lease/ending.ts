@@ -1,10 +1,10 @@
 /** @module How a lease ends without a report, and what becomes of its job: queued again, dead or cancelled. */
 
-import type { Ids } from "../home/mod.ts";
+import { type Ids, SubletError } from "../home/mod.ts";
 import type { Tx } from "../store/mod.ts";
 import type { Core } from "./core.ts";
 import { record } from "./events.ts";
-import { type LeaseRow, refOf } from "./fence.ts";
+import { type LeaseRow, newestLease, refOf } from "./fence.ts";
 import type { JobEnd } from "./kind.ts";
 import { queueLease } from "./submit.ts";
 
@@ -114,4 +114,26 @@ export async function endJob(
   });
   await core.kinds.get(lease.kind)?.ended(tx, refOf(lease), end, reason);
   tx.onCommit(() => core.watchers.changed(lease.job_id));
+}
+
+/**
+ * What the last lease of a dead job left was taken after all: the job is reported, and no attempt of it is due any more.
+ * One that is not dead stays as it is: somebody cancelled it.
+ */
+export async function recoverJob(core: Core, tx: Tx, job: number): Promise<void> {
+  const lease = await newestLease(tx, job);
+  if (lease === null) throw new SubletError("not_found", `there is no job ${job}`);
+  const at = core.wall();
+  await tx.run(
+    "UPDATE jobs SET state = 'reported', reason = NULL, ended_at = ? WHERE id = ? AND state = 'dead'",
+    [at, job],
+  );
+  await record(tx, at, {
+    event: "recovered",
+    job,
+    lease: lease.id,
+    worker: lease.worker,
+    fields: lease.reason === null ? {} : { was: lease.reason },
+  });
+  tx.onCommit(() => core.watchers.changed(job));
 }

@@ -9,6 +9,7 @@ import { acquire } from "./acquire.ts";
 import { adopt } from "./adopt.ts";
 import { cancelJob, type Cancelled, retryJob } from "./cancel.ts";
 import { Core, type EngineOptions } from "./core.ts";
+import { recoverJob } from "./ending.ts";
 import type { Pool } from "./gates.ts";
 import { heartbeat } from "./heartbeat.ts";
 import { leave } from "./leave.ts";
@@ -93,6 +94,11 @@ export class LeaseEngine {
     return tx === undefined
       ? this.#core.db.write((own) => retryJob(this.#core, own, job))
       : retryJob(this.#core, tx, job);
+  }
+
+  /** What the last lease of a dead job left was taken after all, in the caller's transaction. Throws `not_found`. */
+  recovered(job: number, tx: Tx): Promise<void> {
+    return recoverJob(this.#core, tx, job);
   }
 
   /** Other capacities, from now on. */

@@ -15,6 +15,7 @@ export type EventName =
   | "cancelled"
   | "dead"
   | "retried"
+  | "recovered"
   | "joined"
   | "left"
   | "drained"

@@ -143,7 +143,8 @@ Deno.test("a report whose server died before its work landed lands at the next s
   await worker.report(lease, finished({ work, workspace: { "w.txt": await kit.put("w") } }));
   assert.equal((await kit.agents.agent(agent.agent)).state, "landing");
   const next = kit.kit.restartedAgents();
-  next.bind({ submit: () => Promise.reject(), prompt: () => Promise.reject() });
+  const none = () => Promise.reject();
+  next.bind({ submit: none, prompt: none, recovered: none });
   await next.resume();
   const ended = await next.waitFor(agent.agent, 20_000, new AbortController().signal);
   await next.idle();
@@ -306,6 +307,39 @@ Deno.test("what a lost agent's worker hands in too late is taken when somebody s
   assert.equal(sure(ended.landed).head, work.head);
   assert.deepEqual(ended.files, files);
   await rejects(late(), "conflict", /taken already/);
+});
+
+Deno.test("the job of an agent that was recovered is dead no more, and shows that it was", async () => {
+  await using kit = await AgentKit.make();
+  const worker = await kit.worker();
+  const lose = async (cancel: boolean) => {
+    const agent = await kit.ask();
+    const job = sure(agent.job);
+    const { lease } = await worker.start();
+    if (cancel) await kit.engine.cancelJob(job, "not needed");
+    await kit.engine.lost(worker.caller, lease, "its machine went away");
+    const work = await kit.work(agent.base, { "a.txt": `${job}` });
+    await rejects(worker.report(lease, finished({ work })), "stale_lease", /expired/);
+    const before = await kit.engine.showJob(job);
+    await kit.agents.recover(job, await kit.engine.evidence(job));
+    const ended = await kit.ended(agent.agent);
+    assert.equal(sure(ended.landed).head, work.head);
+    return { job, lease, before, ended, after: await kit.engine.showJob(job) };
+  };
+  const dead = await lose(false);
+  assert.deepEqual([dead.before.state, dead.after.state], ["dead", "reported"]);
+  assert.deepEqual([dead.ended.state, dead.after.reason], ["finished", null]);
+  const event = sure(dead.after.events.find(({ event }) => event === "recovered"));
+  assert.deepEqual([event.lease, event.worker], [dead.lease, "w1"]);
+  assert.match(String(event.fields["was"]), /lost once.*its machine went away/);
+  assert.equal((await kit.engine.status()).jobs.dead, 0);
+  assert.deepEqual((await kit.engine.listJobs({ state: "dead" })).length, 0);
+  await rejects(kit.engine.retryJob(dead.job), "conflict", /is reported/);
+  // One that somebody cancelled stays so, with its work in place.
+  const cancelled = await lose(true);
+  assert.deepEqual([cancelled.before.state, cancelled.after.state], ["cancelled", "cancelled"]);
+  assert.deepEqual([cancelled.ended.state, cancelled.ended.error], ["cancelled", "not needed"]);
+  assert.equal(cancelled.after.reason, "not needed");
 });
 
 Deno.test("only an agent that never ran is tried again", async () => {

@@ -87,6 +87,10 @@ export class FakeQueue implements Queue, PromptQueue {
     return Promise.reject(new Error("nothing runs here"));
   }
 
+  recovered(): Promise<void> {
+    return Promise.reject(new Error("nothing was lost here"));
+  }
+
   /** The job of an evaluation, as its kind sees it. */
   ref(evaluation: number, lease: number, worker: string | null = "w1") {
     const job = this.jobs.find(({ key }) => key === String(evaluation));
