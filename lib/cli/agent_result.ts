@@ -28,11 +28,18 @@ export function agentResult(agent: AgentView): { exit: number; lines: string[] }
 
 /** What there is to say of an agent: names and values. */
 export function agentRows(agent: AgentView): [string, string][] {
-  const { landed, usage, error, seconds } = agent;
+  const { landed, usage, session_usage: whole, resumes, error, seconds } = agent;
   const rows: [string, string][] = [[`agent ${agent.agent}`, agent.state]];
   if (error !== null) rows.push(["error", error]);
   if (seconds !== null) rows.push(["ran", `${number(Math.round(seconds * 1000) / 1000)} s`]);
-  if (usage !== null) rows.push(["tokens", `${usage.total} in ${usage.turns} turns`]);
+  if (usage !== null) rows.push(["tokens", `${usage.total} in ${count(usage.turns, "turn")}`]);
+  if (whole !== null && resumes !== null) {
+    const turns = count(whole.turns, "turn");
+    rows.push([
+      "session tokens",
+      `${whole.total} in ${turns}, with those before agent ${agent.agent}`,
+    ]);
+  }
   if (landed === null) return rows;
   if (landed.ref !== null && landed.commits > 0) {
     rows.push(["work", `${count(landed.commits, "commit")}: git merge ${landed.ref}`]);

@@ -18,6 +18,12 @@ export interface EvaluationView {
   readonly comparison?: { readonly verdict: string; readonly reason: string } | null;
 }
 
+/** Tokens. */
+interface UsageView {
+  readonly total: number;
+  readonly turns: number;
+}
+
 /** An agent. Times are ISO 8601 UTC. */
 export interface AgentView {
   readonly job: number | null;
@@ -34,7 +40,8 @@ export interface AgentView {
   readonly worker: string | null;
   readonly session_id: string | null;
   readonly session_format: string | null;
-  readonly usage: { readonly total: number; readonly turns: number } | null;
+  readonly usage: UsageView | null;
+  readonly session_usage: UsageView | null;
   readonly seconds: number | null;
   readonly exit_code: number | null;
   readonly timed_out: boolean;

@@ -2,6 +2,7 @@
 
 import type { Row, Tx, Value } from "../store/mod.ts";
 import type { AgentBranch, AgentUsage } from "./agent_shapes.ts";
+import { usageSince } from "./agent_usage.ts";
 import { iso } from "./evaluation_store.ts";
 
 /** States of an agent; the last four are its end. `landing`: its report is taken, and its work is being put in place. */
@@ -78,7 +79,10 @@ export interface Agent {
   readonly session_id: string | null;
   /** Of its session: `claude`, `codex` or `pi`. Null: it keeps none that is known here. */
   readonly session_format: string | null;
+  /** Its own tokens. */
   readonly usage: AgentUsage | null;
+  /** Those of its whole session, with what agents used before whose session it goes on with. */
+  readonly session_usage: AgentUsage | null;
   /** Seconds that it ran. */
   readonly seconds: number | null;
   readonly exit_code: number | null;
@@ -125,6 +129,7 @@ interface AgentRow extends Row {
   session_id: string | null;
   session_format: string | null;
   usage: string | null;
+  usage_before: string | null;
   seconds: number | null;
   exit_code: number | null;
   timed_out: number;
@@ -140,7 +145,7 @@ interface AgentRow extends Row {
 
 const SELECT = `SELECT a.id, a.job, p.name AS campaign, a.role, a.harness, a.model, a.effort,
     a.prompt, a.base, a.subject, a.state, a.timeout, a.resumes, a.worker, a.lease, a.attempts,
-    a.session_id, a.format AS session_format, a.usage, a.seconds, a.exit_code, a.timed_out, a.changed, a.error, a.files, a.landed,
+    a.session_id, a.format AS session_format, a.usage, a.usage_before, a.seconds, a.exit_code, a.timed_out, a.changed, a.error, a.files, a.landed,
     a.requested_at, a.started_at, a.ended_at,
     coalesce(a.ended_at, (SELECT max(s.updated_at) FROM streams s WHERE s.lease = a.lease),
       a.started_at) AS active_at
@@ -193,12 +198,14 @@ export async function runningAgents(tx: Tx, limit: number): Promise<Agent[]> {
 }
 
 function fromRow(row: AgentRow): Agent {
-  const { id, state, usage, changed, files, landed, ...rest } = row;
+  const { id, state, usage, usage_before: before, changed, files, landed, ...rest } = row;
+  const session = usageIn(usage);
   return {
     ...rest,
     agent: id,
     state: state as AgentState,
-    usage: usage === null ? null : JSON.parse(usage),
+    usage: usageSince(session, usageIn(before)),
+    session_usage: session,
     timed_out: row.timed_out === 1,
     changed: changed === null ? null : changed === 1,
     files: JSON.parse(files),
@@ -208,6 +215,10 @@ function fromRow(row: AgentRow): Agent {
     started_at: isoOrNull(row.started_at),
     ended_at: isoOrNull(row.ended_at),
   };
+}
+
+function usageIn(text: string | null): AgentUsage | null {
+  return text === null ? null : JSON.parse(text);
 }
 
 /** Milliseconds since 1970 as ISO 8601 UTC, or null. */

@@ -54,8 +54,9 @@ export async function insertAgent(
   const row = await tx.get<Row & { id: number }>(
     `INSERT INTO agents
        (campaign, role, harness, model, effort, prompt, base, subject, workspace, timeout, resumes,
-        resumable, format, requires, secrets, priority, dedup, session_id, requested_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+        resumable, format, requires, secrets, priority, dedup, session_id, requested_at, usage_before)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+       (SELECT coalesce(usage, usage_before) FROM agents WHERE id = ?)) RETURNING id`,
     [
       campaign,
       wanted.role,
@@ -76,6 +77,7 @@ export async function insertAgent(
       wanted.dedup,
       wanted.sessionId,
       now,
+      wanted.resumes,
     ],
   );
   if (row === null) throw new SubletError("internal", "the agent was not stored");

@@ -133,6 +133,18 @@ export function tallyOf(name: string | null): Tally | null {
   }
 }
 
+/** What of a session's tokens `session` came after `before`. A file that counts less has begun anew: all of it is new. */
+export function usageSince(
+  session: AgentUsage | null,
+  before: AgentUsage | null,
+): AgentUsage | null {
+  if (session === null || before === null) return session;
+  const names = Object.keys(NONE) as (keyof Counts)[];
+  if (names.some((name) => session[name] < before[name])) return session;
+  const since = names.map((name) => [name, session[name] - before[name]]);
+  return { ...session, ...Object.fromEntries(since) };
+}
+
 /** A longer line of a session is passed over, characters. */
 const MAX_LINE = 32 * 1024 * 1024;
 

@@ -17,6 +17,7 @@ const FILES: readonly string[] = [
   "0009_lease_faults.sql",
   "0010_secrets.sql",
   "0011_worker_timing.sql",
+  "0012_agent_usage.sql",
 ];
 
 /** One migration: its number counts from 1. */

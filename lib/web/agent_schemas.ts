@@ -20,7 +20,7 @@ const usage = name(
     total: z.int().describe("As the harness counts."),
     turns: z.int().describe("Responses of the model."),
     source: z.string().describe("The session's file, on the worker."),
-  }).describe("The tokens of a session."),
+  }).describe("Tokens, as a session's file counts them."),
 );
 
 const landed = name(
@@ -74,7 +74,10 @@ export const agent = name(
     session_id: z.string().nullable(),
     session_format: z.string().nullable()
       .describe("Of its session: `claude`, `codex` or `pi`. Null: none that is known here."),
-    usage: usage.nullable(),
+    usage: usage.nullable().describe("Its own tokens."),
+    session_usage: usage.nullable().describe(
+      "Those of its whole session, with what agents used before whose session it goes on with.",
+    ),
     seconds: z.number().nullable().describe("That it ran."),
     exit_code: z.int().nullable(),
     timed_out: z.boolean().describe("Whether it was stopped because its time was over."),

@@ -15,6 +15,7 @@ export interface AgentResult {
   readonly lease: number | null;
   readonly session_id: string | null;
   readonly usage: { readonly total: number; readonly turns: number } | null;
+  readonly session_usage: { readonly total: number; readonly turns: number } | null;
   readonly exit_code: number | null;
   readonly timed_out: boolean;
   readonly error: string | null;

@@ -197,7 +197,10 @@ Deno.test("a prompt to an agent that has ended goes on with its session, on anot
   assert.equal(second.state, "finished", JSON.stringify(second));
   assert.equal(second.session_id, first.session_id);
   assert.equal(await agents.show(second, "said"), "one\ntwo\n");
-  assert.equal(second.usage?.turns, 2);
+  assert.deepEqual([second.usage?.turns, second.session_usage?.turns], [1, 2]);
+  const { stdout } = await agents.sublet("job", "show", String(second.job));
+  assert.match(stdout, /^tokens\t130 in 1 turn$/m);
+  assert.match(stdout, /^session tokens\t260 in 2 turns, with those before agent 2$/m);
 });
 
 Deno.test("two agents that change one file of the workspace lose neither's", async () => {

@@ -104,6 +104,36 @@ Deno.test("a prompt to an agent that ended makes a job that goes on with its ses
   assert.match(await kit.text(sure(job.brief_cid)), /# Your next task\n\nand now the docs\n/);
 });
 
+Deno.test("the tokens of an agent that goes on with a session are its own, beside those of the session", async () => {
+  await using kit = await AgentKit.make();
+  const worker = await kit.worker();
+  const usage = (turns: number) => ({
+    input: 10 * turns,
+    output: 7 * turns,
+    cache_read: 100 * turns,
+    cache_write: 0,
+    total: 117 * turns,
+    turns,
+    source: "/s.jsonl",
+  });
+  const session = { file: await kit.put("x"), name: "s.jsonl", cwd: null };
+  const report = { session, session_id: "s" };
+  let { agent, job } = await kit.ask();
+  for (const [before, all] of [[0, 2], [2, 3], [3, 6]] as const) {
+    const { lease } = await worker.start();
+    const part = { id: "s", name: "s.jsonl", cwd: null };
+    await worker.saved(lease, "session", 0, "x", { session: part, usage: usage(all - 1) });
+    const running = await kit.agents.agent(agent);
+    assert.deepEqual(running.usage, usage(all - 1 - before));
+    assert.deepEqual(running.session_usage, usage(all - 1));
+    await worker.report(lease, finished({ ...report, usage: usage(all) }));
+    const ended = await kit.ended(agent);
+    assert.deepEqual(ended.usage, usage(all - before));
+    assert.deepEqual(ended.session_usage, usage(all));
+    ({ agent, job } = (await kit.agents.prompt(sure(job), "go on", "me")).agent);
+  }
+});
+
 Deno.test("a session goes on only where sessions can be put back", async () => {
   await using kit = await AgentKit.make();
   const agent = await kit.ask();

@@ -5,7 +5,7 @@ import { exitCodeOf } from "../../lib/job/agent_exit.ts";
 import { fill } from "../../lib/job/agent_argv.ts";
 import { tomlValue } from "../../lib/job/agent_mcp_codex.ts";
 import { folderOf, sessionIdIn, sessionPattern } from "../../lib/job/agent_session.ts";
-import { TallyFeed, tallyOf } from "../../lib/job/agent_usage.ts";
+import { TallyFeed, tallyOf, usageSince } from "../../lib/job/agent_usage.ts";
 
 function counts(name: string, lines: readonly unknown[], cut = 7) {
   const tally = tallyOf(name);
@@ -140,4 +140,21 @@ Deno.test("exit codes are told as Python does", () => {
   assert.equal(exitCodeOf({ code: null, signal: null }, 1), 1);
   assert.equal(exitCodeOf({ code: null, signal: null }, null), null);
   assert.equal(exitCodeOf({ code: 255, signal: null }, null), 255);
+});
+
+Deno.test("what came after is what the session counts more, or all of one that began anew", () => {
+  const usage = (total: number, turns: number) => ({
+    input: total,
+    output: 0,
+    cache_read: 0,
+    cache_write: 0,
+    total,
+    turns,
+    source: "/s",
+  });
+  assert.equal(usageSince(null, usage(5, 1)), null);
+  assert.deepEqual(usageSince(usage(5, 1), null), usage(5, 1));
+  assert.deepEqual(usageSince(usage(9, 3), usage(5, 1)), usage(4, 2));
+  assert.deepEqual(usageSince(usage(5, 1), usage(5, 1)), usage(0, 0));
+  assert.deepEqual(usageSince(usage(9, 1), usage(5, 2)), usage(9, 1));
 });

@@ -310,6 +310,13 @@ Deno.test("a session is restored once, beneath the fixed start of its pattern al
   await Deno.writeTextFile(target, "mine\n");
   await files.restore(pattern(), "-new/abc.jsonl", source);
   assert.equal(await Deno.readTextFile(target), "mine\n");
+  // As another machine went on with it.
+  await Deno.writeTextFile(target, "resto");
+  await files.restore(pattern(), "-new/abc.jsonl", source);
+  assert.equal(await Deno.readTextFile(target), "restored\n");
+  await Deno.writeTextFile(target, "restored\nand more\n");
+  await files.restore(pattern(), "-new/abc.jsonl", source);
+  assert.equal(await Deno.readTextFile(target), "restored\nand more\n");
   await assert.rejects(files.restore(pattern(), "../../x.jsonl", source), { code: "unsafe_path" });
   const guarded = new GuardedSessions(files, dir.join("home"));
   await assert.rejects(guarded.restore(pattern(), "-n/a.jsonl", "/etc/passwd"), {

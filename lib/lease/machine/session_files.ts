@@ -1,6 +1,7 @@
 /**
  * @module Session files of harnesses on this machine, in the home of whoever runs the worker. Only files that a pattern
- * named are read, and only one that is not there yet is written: by a shell, since a supervisor may write nowhere.
+ * named are read, and only one that is not there yet, or only begun, is written: by a shell, since a supervisor may write
+ * nowhere.
  */
 
 import { dirname, join } from "node:path";
@@ -14,7 +15,12 @@ const MAX_LOOKED = 100_000;
 /** Files that were found and may be read. */
 const REMEMBERED = 1_000;
 const MAX_READ = 4 * 1024 * 1024;
-const RESTORE = `[ -e "$2" ] && exit 0
+/** One that is there stays, unless it is the beginning of what is to be put there: another machine went on with it. */
+const RESTORE = `if [ -e "$2" ]; then
+  size=$(wc -c <"$2")
+  [ "$size" -lt "$(wc -c <"$1")" ] || exit 0
+  head -c "$size" "$1" | cmp -s - "$2" || exit 0
+fi
 mkdir -p "$(dirname "$2")" && cp "$1" "$2.sublet-part" && mv "$2.sublet-part" "$2"`;
 
 /** A pattern, with the placeholders of its fixed start filled in. */
