@@ -67,7 +67,7 @@ export async function retryJob(core: Core, tx: Tx, job: number): Promise<number>
   if (state !== "dead" && state !== "cancelled") {
     throw new SubletError(
       "conflict",
-      `job ${job} is ${state}: only a dead or cancelled one is tried again`,
+      `job ${job} is ${state}: only a dead or cancelled one is tried again. For another result ask for a new job`,
     );
   }
   const other = await tx.get<Row & { id: number }>(

@@ -68,7 +68,7 @@ export function refusalError(refusal: Refusal): SubletError {
   }
   return new UnexplainedStatus(
     status,
-    `${message}. No server of this protocol answers so: is a proxy in between?`,
+    `${message}. No server of this protocol answers so: is a proxy in between, or is this the store's address?`,
   );
 }
 

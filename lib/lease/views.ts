@@ -168,7 +168,8 @@ function jobView(core: Core, row: JobRow, whys: Map<string, string>): JobView {
     state: row.state,
     reason: row.reason,
     priority: row.priority,
-    attempts: queued ? row.attempt - 1 : row.attempt,
+    // The last attempt never began when its lease is queued, or was cancelled before anybody took it.
+    attempts: row.worker === null ? row.attempt - 1 : row.attempt,
     max_attempts: row.max_attempts,
     lease: row.lease,
     lease_state: row.lease_state,

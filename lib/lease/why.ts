@@ -21,7 +21,8 @@ function hindrance(core: Core, member: Member, slots: Slots): string | null {
   if (member.outOfDisk) return "out of disk";
   const pressed = pressure(pool, member.sample);
   if (pressed !== null) return pressed === "memory" ? "short of memory" : "loaded";
-  return isFull(pool, slots, member.counts[slots]) ? "full" : null;
+  if (!isFull(pool, slots, member.counts[slots])) return null;
+  return pool[slots] === 0 ? `in a pool without slots for ${slots}` : "full";
 }
 
 /** Why a lease that may be taken waits in `lane`. */

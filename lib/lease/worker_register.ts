@@ -19,6 +19,8 @@ const PROBE_SLOW_MS = 5_000;
 const NAME_SECONDS = 5;
 /** By how much the seconds that are left may be off: they are told as whole ones. */
 const NAME_SLACK_SECONDS = 2;
+/** How often a worker that is not taken in says the same reason. */
+const NOT_REGISTERED_EVERY_MS = 60_000;
 /** What of a registration a server rejects for good, beside what ends a worker at any call. */
 const REJECTED = ["invalid_body", "invalid_request", "unsafe_path"] as const;
 
@@ -35,6 +37,9 @@ export class Registrar {
 
   /** What the server last said of another process that has the name, and when it was asked. */
   #taken: { readonly seconds: number; readonly at: Mark } | null = null;
+
+  /** Why the last try failed, and when that was said. */
+  #said: { readonly error: string; readonly at: Mark } | null = null;
 
   /** When the server last took this worker in. */
   #joined: Mark;
@@ -76,11 +81,20 @@ export class Registrar {
           core.refuse(error);
           break;
         }
-        core.log.event("worker.not_registered", { error: messageOf(error) });
+        this.#notRegistered(messageOf(error));
         await core.clock.sleep(backoff.next(), core.over.signal);
       }
     }
     return null;
+  }
+
+  /** Say why, and not at each try: a server may be away for days. */
+  #notRegistered(error: string): void {
+    const { clock, log } = this.core;
+    const last = this.#said;
+    if (last?.error === error && since(clock, last.at) < NOT_REGISTERED_EVERY_MS) return;
+    this.#said = { error, at: markNow(clock) };
+    log.event("worker.not_registered", { error });
   }
 
   /** The server forgot this worker whenever the flag is set: register again, and give `join` what it says is held. */

@@ -125,6 +125,16 @@ Deno.test("lists are newest first, filtered, and bounded", async () => {
   assert.deepEqual(await ids({ kind: "nobody" }), []);
 });
 
+Deno.test("a job waits for slots that its pool does not have, and nobody had it when it is cancelled", async () => {
+  await using rig = await Rig.make({ pools: { lab: { evaluations: 0 } } });
+  await rig.joined("idle");
+  const { job } = await rig.submit();
+  const { waits } = await rig.engine.showJob(job);
+  assert.match(waits ?? "", /1 in a pool without slots for evaluations$/);
+  await rig.engine.cancelJob(job, "no more");
+  assert.equal((await rig.engine.showJob(job)).attempts, 0);
+});
+
 Deno.test("a job says why it waits", async () => {
   await using rig = await Rig.make({ pools: { lab: { evaluations: 1 }, gpu: {} } });
   const why = async (job: number) => (await rig.engine.showJob(job)).waits;

@@ -31,6 +31,24 @@ Deno.test("registration is tried until the server answers, with the same probe",
   await started.close(bench);
 });
 
+Deno.test("a worker that is not taken in says why once a minute, and at once when the reason changes", async () => {
+  const bench = new Bench();
+  let error: Error = unreachable();
+  bench.server.on["register"] = () => {
+    throw error;
+  };
+  const started = await bench.start();
+  await bench.clock.advance(50_000);
+  const said = () => bench.logged("worker.not_registered").length;
+  assert.equal(said(), 1);
+  error = refusal("unavailable");
+  await bench.clock.advance(6_000);
+  assert.equal(said(), 2);
+  await bench.clock.advance(70_000);
+  assert.equal(said(), 3);
+  await started.close(bench);
+});
+
 Deno.test("a CAS that is away delays the registration", async () => {
   const bench = new Bench();
   const put = bench.cas.put.bind(bench.cas);
