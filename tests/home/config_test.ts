@@ -378,6 +378,10 @@ Deno.test("a mistake of the environment names its variable", async () => {
     "storage.min_free = 1: there is no such key; did you mean min_free_gb? (in the environment variable " +
     "SUBLET_STORAGE__MIN_FREE)",
   ]);
+  assert.deepEqual(await problems("", { SUBLET_STORE__PATH: "a" }), [
+    "store = {…}: there is no such key; known here: harness, limits, mcp, plugins, storage (in the environment " +
+    "variable SUBLET_STORE__PATH)",
+  ]);
   assert.deepEqual(await problems("", { SUBLET_PLUGINS: '{"executor": {"renew_seconds": -1}}' }), [
     "plugins.executor.renew_seconds = -1: must be a number above 0 (in the environment variable " +
     "SUBLET_PLUGINS)",

@@ -109,6 +109,7 @@ function put(table: Table, { path, value, origin }: Override, origins: Map<strin
     real.push(key);
     if (index < path.length - 1) {
       const next = at[key];
+      if (!isTable(next)) origins.set(real.join("\0"), origin);
       at = isTable(next) ? next : at[key] = Object.create(null) as Table;
     } else {
       at[key] = merge(at[key], value, real, origin, origins);
