@@ -9,6 +9,10 @@ import { integer } from "./parse.ts";
 import { Patience } from "./patience.ts";
 import { type EvaluationView, isEnded, metricsText } from "./views.ts";
 
+/** How long a look at an evaluation lasts: the first one is short, so that it is soon said why nothing happens. */
+const FIRST_LOOK_SECONDS = 3;
+const LOOK_SECONDS = 25;
+
 /** Add the command. */
 export function addEval(root: Command): void {
   root.command("eval")
@@ -71,8 +75,14 @@ export async function followAll(
     );
   }
   let ended = 0;
+  const said = new Set<string>();
+  const waits = (why: string) => {
+    if (output.json || said.has(why)) return;
+    said.add(why);
+    output.note(`waits: ${why}`);
+  };
   const all = await Promise.all(evaluations.map(async (evaluation) => {
-    const last = await follow(api, evaluation);
+    const last = await follow(api, evaluation, waits);
     ended++;
     print(output, last);
     if (!output.json && output.terminal) output.note(`${ended} of ${evaluations.length}`);
@@ -82,14 +92,26 @@ export async function followAll(
   return all;
 }
 
-/** Poll `evaluation` until it ended. A server that restarts meanwhile is waited for. */
-async function follow(api: ApiClient, { evaluation }: EvaluationView): Promise<EvaluationView> {
+/**
+ * Poll `evaluation` until it ended, and tell `waits` why it has not begun. A server that restarts meanwhile is waited
+ * for.
+ */
+async function follow(
+  api: ApiClient,
+  { evaluation }: EvaluationView,
+  waits: (why: string) => void,
+): Promise<EvaluationView> {
   const patience = new Patience();
-  while (true) {
+  for (let seconds = FIRST_LOOK_SECONDS;; seconds = LOOK_SECONDS) {
     const now = await patience.ask(() =>
-      api.call<EvaluationView>("GET", `/v1/evaluations/${evaluation}?wait=25`)
+      api.call<EvaluationView>("GET", `/v1/evaluations/${evaluation}?wait=${seconds}`)
     );
     if (now !== null && isEnded(now)) return now;
+    if (now === null || now.state !== "waiting" || now.job === null) continue;
+    const job = await patience.ask(() =>
+      api.call<{ waits: string | null }>("GET", `/v1/jobs/${now.job}`)
+    );
+    if (job !== null && job.waits !== null) waits(job.waits);
   }
 }
 

@@ -98,6 +98,30 @@ Deno.test("serve --detach says why the server does not start, and ends with its 
     assert.equal(code, 6, stderr);
     assert.match(stderr, new RegExp(`${listen}: it is in use`));
     assert.doesNotMatch(stderr, /é/);
+    const checked = await sublet(home, ["serve", "--check", "--listen", listen]);
+    assert.equal(checked.code, 6, checked.stderr);
+    assert.match(checked.stderr, new RegExp(`${listen}: it is in use`));
+  } finally {
+    await Deno.remove(home, { recursive: true });
+  }
+});
+
+Deno.test("a server in the background says where it listens, and is no obstacle to its own restart", async () => {
+  const home = await Deno.makeTempDir({ prefix: "sublet-test-" });
+  try {
+    const listen = ["--listen", "127.0.0.1:0"];
+    const { code, stdout, stderr } = await sublet(home, ["serve", "--detach", ...listen]);
+    assert.equal(code, 0, stderr);
+    const url = /^server \d+ serving on (http:\/\/127\.0\.0\.1:\d+), log in /.exec(stdout)?.[1];
+    assert.ok(url !== undefined, stdout);
+    try {
+      const own = await sublet(home, ["serve", "--check", "--listen", url.replace("http://", "")]);
+      assert.equal(own.code, 0, own.stderr);
+      const again = await sublet(home, ["restart"]);
+      assert.match(again.stdout, new RegExp(`serving on ${url}, `), again.stderr);
+    } finally {
+      await sublet(home, ["stop"]);
+    }
   } finally {
     await Deno.remove(home, { recursive: true });
   }

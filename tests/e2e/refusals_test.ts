@@ -122,6 +122,21 @@ Deno.test("a command without a server exits with 7 and names the command that st
   assert.match(stderr, /sublet serve/);
 });
 
+Deno.test("eval says why nothing happens", async () => {
+  await using cluster = await Cluster.make();
+  await cluster.serve();
+  await cluster.campaign([1]);
+  const argv = ["eval", "main", "--campaign", "steps"];
+  await using child = cluster.programs.command("server", argv).spawn();
+  let said = "";
+  for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) {
+    said += text;
+    if (/^waits: .*\n/m.test(said)) break;
+  }
+  await child.stdout.cancel();
+  assert.match(said, /^waits: no worker has registered yet/m);
+});
+
 Deno.test("an unknown command suggests the nearest and exits with 2", async () => {
   await using cluster = await Cluster.make();
   const { code, stderr } = await cluster.programs.finish("server", ["stauts"]);

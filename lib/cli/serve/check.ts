@@ -2,10 +2,13 @@
 
 import { dirname } from "node:path";
 import { openTable } from "../home_cas.ts";
-import { messageOf, SubletError } from "../../home/mod.ts";
+import { formatAddress, messageOf, SubletError } from "../../home/mod.ts";
 import { agentTables } from "../../job/mod.ts";
+import { serveHttp } from "../../net/mod.ts";
 import type { Output } from "../output.ts";
-import { readSettings } from "./settings.ts";
+import { runningServer } from "../server_lock.ts";
+import { readSettings, type Settings } from "./settings.ts";
+import { readStart } from "./started.ts";
 
 /** Say that the server can start, or throw what stands in its way. */
 export async function checkServe(
@@ -16,7 +19,22 @@ export async function checkServe(
   agentTables(settings.config, settings.paths.config);
   await openTable(settings.config.cas, settings.paths);
   await checkWritable(settings.paths.root);
+  await checkFree(settings);
   output.line("the server can start");
+}
+
+/** Throw unless the server could listen, but for where this home's own server does now. */
+async function checkFree({ paths, network }: Settings): Promise<void> {
+  if (network.listen === null) return;
+  const { address } = await readStart(paths);
+  const own = await runningServer(paths) !== null && address === formatAddress(network.listen);
+  if (own) return;
+  const server = await serveHttp({
+    fetch: () => new Response(null, { status: 503 }),
+    listen: network.listen,
+    tls: network.tls,
+  });
+  await server.shutdown(0);
 }
 
 /** Throw unless a file can be made in the home, or in what is there of its path. */

@@ -40,7 +40,8 @@ export async function detach(listen: string | undefined, output: Output): Promis
   let ended: number | null = null;
   child.status.then((status) => ended = status.code);
   const before = await Deno.stat(paths.log).then((info) => info.size, () => 0);
-  while (!await answers()) {
+  let urls: readonly string[] | null;
+  while ((urls = await urlsOf()) === null) {
     if (ended !== null) {
       const log = (await textFrom(paths.log, before)).trim();
       const why = log === "" ? `it ended with ${ended}, and could not write ${paths.log}` : log;
@@ -50,7 +51,8 @@ export async function detach(listen: string | undefined, output: Output): Promis
     await new Promise((resolve) => setTimeout(resolve, 30));
   }
   child.unref();
-  output.line(`server ${child.pid} serving on ${paths.socket}, log in ${paths.log}`);
+  const url = urls.find((one) => !one.startsWith("unix:")) ?? paths.socket;
+  output.line(`server ${child.pid} serving on ${url}, log in ${paths.log}`);
 }
 
 /** What is in the file `path` from byte `from` on; nothing when it cannot be read. */
@@ -64,12 +66,13 @@ async function textFrom(path: string, from: number): Promise<string> {
   }
 }
 
-async function answers(): Promise<boolean> {
+/** Where the server listens, or null while it does not answer. */
+async function urlsOf(): Promise<readonly string[] | null> {
   try {
     using api = await ApiClient.open({ ...Deno.env.toObject(), SUBLET_SERVER: "" });
-    await api.call("GET", "/v1/healthz");
-    return true;
+    const { server } = await api.call<{ server: { urls: string[] } }>("GET", "/v1/status");
+    return server.urls;
   } catch {
-    return false;
+    return null;
   }
 }

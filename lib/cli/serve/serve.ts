@@ -57,17 +57,19 @@ async function listenAll(
   const { network, paths } = settings;
   const urls: string[] = [];
   const fetch = serverApp(settings, parts, urls, closing, log);
-  const servers = [await serveHttp({ fetch, unix: paths.socket, log })];
-  if (network.listen !== null) {
-    try {
-      servers.push(await serveHttp({ fetch, listen: network.listen, tls: network.tls, log }));
-    } catch (error) {
-      await servers[0]?.shutdown(0);
-      throw error;
-    }
+  // The socket comes last: whoever waits for a server asks there, and an address that is taken is told before.
+  const tcp = network.listen === null
+    ? []
+    : [await serveHttp({ fetch, listen: network.listen, tls: network.tls, log })];
+  urls.push(...tcp.map((server) => server.url));
+  try {
+    const local = await serveHttp({ fetch, unix: paths.socket, log });
+    urls.unshift(local.url);
+    return [local, ...tcp];
+  } catch (error) {
+    await tcp[0]?.shutdown(0);
+    throw error;
   }
-  urls.push(...servers.map((server) => server.url));
-  return servers;
 }
 
 /** Run the server's own worker, over the Unix socket as any other, until `ending` aborts. */
