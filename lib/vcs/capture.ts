@@ -12,7 +12,7 @@ import type { Git } from "./git_call.ts";
 import { indexEntries } from "./index_file.ts";
 import { isContentFault, type JailOptions, makeJail } from "./jail.ts";
 import type { Tip } from "./job_refs.ts";
-import type { OwnCheckout } from "./own.ts";
+import { ageIndex, type OwnCheckout } from "./own.ts";
 import { onPlace, type Place } from "./place.ts";
 import { rawPath } from "./raw_path.ts";
 import { somethingAt } from "./remove_tree.ts";
@@ -216,8 +216,11 @@ class Capture {
     const index = `${jail.gitDir}/index`;
     if (parent === this.left.origin?.base && await somethingAt(index)) return;
     const args = ["read-tree", "-i", "-m", parent];
+    const aged = await Deno.stat(index).then(({ mtime }) => mtime, () => null);
     try {
       await onPlace(git, jail, { args });
+      // Written now, it would hide what was changed in the second in which the checkout was made.
+      if (aged !== null) await ageIndex(index, aged);
     } catch (error) {
       // An index that was spoiled: all files are read then.
       if (!isContentFault(error) || !await somethingAt(index)) throw error;

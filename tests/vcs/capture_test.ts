@@ -112,6 +112,25 @@ Deno.test("a change of the same size within the second of the checkout is seen",
   }
 });
 
+Deno.test("so is one that a commit follows, and that is captured in a later second", async () => {
+  const secondOf = (date: Date | null) => Math.floor((date?.getTime() ?? 0) / 1000);
+  for (let met = false; !met;) {
+    await using desk = await Desk.make();
+    const { mtime } = await Deno.stat(`${desk.path}/a.txt`);
+    await desk.write("a.txt", "ONE\n");
+    met = secondOf((await Deno.stat(`${desk.path}/a.txt`)).ctime) === secondOf(mtime);
+    // Else it is seen by its time alone.
+    if (!met) continue;
+    await desk.write("new.txt", "new");
+    await desk.git("add", "new.txt");
+    await desk.git("commit", "-q", "-m", "Of another file");
+    await new Promise((resolve) => setTimeout(resolve, 1000 - Date.now() % 1000 + 10));
+    const { files } = await desk.home();
+    assert.equal(files.get("a.txt"), "100644 ONE");
+    assert.equal(files.get("new.txt"), "100644 new");
+  }
+});
+
 const TRAPS: Record<string, (desk: Desk, marker: string) => Promise<unknown>> = {
   "hooks of the repository": async (desk, marker) => {
     const hooks = (await desk.git("rev-parse", "--git-path", "hooks")).trim();
