@@ -1,14 +1,15 @@
 /** @module What an agent came to, once nothing of it runs: its work, its files, and the report that names them. */
 
 import type { Placed } from "../cas/mod.ts";
-import { isError, isHostFault, messageOf, writeBeneath } from "../home/mod.ts";
+import { isError, isHostFault, messageOf } from "../home/mod.ts";
 import type { Captured } from "../vcs/mod.ts";
 import { type AgentContext, type Hiding, ignoredOf, WORKSPACE } from "./agent_context.ts";
 import { hasWorkspace } from "./agent_prepare.ts";
 import type { AgentExit, AgentFinished } from "./agent_shapes.ts";
 import type { AgentTrack } from "./agent_track.ts";
+import { writeTranscript } from "./agent_transcript.ts";
 import { type WorkspaceChanges, workspaceChanges } from "./agent_workspace.ts";
-import { LeftOut, storeLogs, tailOf } from "./run_logs.ts";
+import { LeftOut, storeLogs } from "./run_logs.ts";
 
 /** How its processes ended. */
 export interface AgentEnd {
@@ -17,9 +18,6 @@ export interface AgentEnd {
   readonly turns: number;
 }
 
-/** Lines of the last turn's output that make the transcript, and the most bytes of them. */
-const TRANSCRIPT_LINES = 2_000;
-const TRANSCRIPT_BYTES = 4 * 1024 * 1024;
 /** Bounds of what a report holds. */
 const MAX_NAMED = 990;
 const MAX_NOTES = 90;
@@ -55,7 +53,6 @@ export async function finish(
 ): Promise<AgentFinished> {
   const { job, messages, place } = context;
   const faults = new Faults(context, hiding);
-  await transcript(context, end.turns);
   let session: AgentFinished["session"] = null;
   try {
     if (!hiding.withholds) session = await track.store();
@@ -63,6 +60,7 @@ export async function finish(
     if (!isError(error, "too_large")) throw error;
     faults.add("its session", error);
   }
+  await writeTranscript(place, end.turns, track.said);
   const gone = await Deno.lstat(place.worktree).then((info) => !info.isDirectory, () => true);
   const brought = gone ? nothing(true) : await bringBack(context, faults);
   if (gone) faults.add("its work", new Error("it removed its own checkout"));
@@ -117,18 +115,6 @@ async function logsOf(context: AgentContext, hiding: Hiding): Promise<AgentFinis
   const stored = await storeLogs(site.cas, place.root, isNoLog, logs, hiding.stream);
   if (stored.leftOut.count > 0) site.log.event("agent.logs_left_out", { ...stored.leftOut });
   return { ...stored.files };
-}
-
-/** The end of what the last turn printed, for people. */
-async function transcript({ place }: AgentContext, turns: number): Promise<void> {
-  const text = await tailOf(place.root, place.output(turns).stdout, TRANSCRIPT_BYTES);
-  const lines = text.split("\n").slice(-TRANSCRIPT_LINES - 1).join("\n");
-  await writeBeneath(
-    place.home,
-    `${place.relative}/transcript.txt`,
-    new TextEncoder().encode(lines),
-    { what: "the transcript" },
-  );
 }
 
 /** The versions that it saved and, when they are wanted, its unsaved work on top. */

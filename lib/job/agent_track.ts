@@ -7,6 +7,7 @@ import type { SessionFile } from "./agent_ports.ts";
 import { patternOf } from "./agent_prepare.ts";
 import { readSessionId, sessionPattern } from "./agent_session.ts";
 import type { AgentSessionFile, AgentUsage } from "./agent_shapes.ts";
+import { SessionTranscript } from "./agent_transcript.ts";
 import { TallyFeed, tallyOf } from "./agent_usage.ts";
 import { logSource, sessionSource } from "./live_source.ts";
 import { LiveStream, type Progress } from "./live_stream.ts";
@@ -32,6 +33,7 @@ export class AgentTrack {
   #feed: TallyFeed | null = null;
   #file: SessionFile | null = null;
   #looking: Promise<void> = Promise.resolve();
+  #said: string | null = null;
 
   private constructor(
     context: AgentContext,
@@ -88,7 +90,7 @@ export class AgentTrack {
     try {
       await this.#lookOnce();
     } catch (error) {
-      this.#said("agent.session_unknown", error);
+      this.#log("agent.session_unknown", error);
     }
     await this.#sync?.close(true);
   }
@@ -106,19 +108,27 @@ export class AgentTrack {
     return counts === null || this.#file === null ? null : { ...counts, source: this.#file.path };
   }
 
+  /** What the session says, once it was stored; null: none was, or nobody knows its format. */
+  get said(): string | null {
+    return this.#said;
+  }
+
   /** Put the whole session into the CAS, for a later job to go on with. */
   async store(): Promise<AgentSessionFile | null> {
     const { site, place } = this.#context;
     const file = this.#file;
     if (file === null || site.sessions === undefined) return null;
-    const tally = tallyOf(this.#context.job.usage?.tally ?? null);
-    const feed = tally === null ? null : new TallyFeed(tally);
+    const format = this.#context.job.usage?.tally ?? null;
+    const tally = tallyOf(format);
+    const transcript = tally === null || format === null ? null : new SessionTranscript(format);
+    const feed = tally === null ? null : new TallyFeed(tally, transcript);
     const plain = ReadableStream.from(pieces(sessionSource(site.sessions, file.path), feed));
     const hide = this.#hiding.stream;
     const cid: Cid = await site.cas.putStream(hide === null ? plain : plain.pipeThrough(hide()), {
       maxBytes: MAX_SESSION_BYTES,
     });
     this.#feed = feed;
+    this.#said = transcript?.text ?? null;
     return { file: cid, name: file.name, cwd: place.worktree };
   }
 
@@ -131,7 +141,7 @@ export class AgentTrack {
       try {
         if (await this.#lookOnce()) return;
       } catch (error) {
-        if (!failed) this.#said("agent.session_unknown", error);
+        if (!failed) this.#log("agent.session_unknown", error);
         failed = true;
       }
       await clock.sleep(wait, signal);
@@ -199,7 +209,7 @@ export class AgentTrack {
     this.#sync.add(stream);
   }
 
-  #said(event: string, error: unknown): void {
+  #log(event: string, error: unknown): void {
     const { site, control } = this.#context;
     site.log.event(event, { lease: control.lease, error: messageOf(error) });
   }

@@ -148,15 +148,17 @@ export function usageSince(
 /** A longer line of a session is passed over, characters. */
 const MAX_LINE = 32 * 1024 * 1024;
 
-/** Cuts bytes into lines for a {@linkcode Tally}, however they come. */
+/** Cuts bytes into lines for a {@linkcode Tally}, and for `other` as well, however they come. */
 export class TallyFeed {
   readonly #tally: Tally;
+  readonly #other: Pick<Tally, "add"> | null;
   #decoder = new TextDecoder();
   #parts: string[] = [];
   #length = 0;
 
-  constructor(tally: Tally) {
+  constructor(tally: Tally, other: Pick<Tally, "add"> | null = null) {
     this.#tally = tally;
+    this.#other = other;
   }
 
   get counts(): Counts | null {
@@ -167,11 +169,16 @@ export class TallyFeed {
     const [first = "", ...lines] = this.#decoder.decode(bytes, { stream: true }).split("\n");
     this.#hold(first);
     for (const line of lines) {
-      if (this.#length <= MAX_LINE) this.#tally.add(this.#parts.join(""));
+      if (this.#length <= MAX_LINE) this.#line(this.#parts.join(""));
       this.#parts = [];
       this.#length = 0;
       this.#hold(line);
     }
+  }
+
+  #line(line: string): void {
+    this.#tally.add(line);
+    this.#other?.add(line);
   }
 
   #hold(part: string): void {

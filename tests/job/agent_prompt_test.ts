@@ -9,8 +9,9 @@ async function waiting(
   bench: AgentBench,
   harness: string,
   script = "",
-  control = new AgentControl(),
+  change: (job: Record<string, unknown>) => void = () => {},
 ) {
+  const control = new AgentControl();
   const gate = bench.dir.join("gate");
   const up = bench.dir.join("up");
   const job = await bench.job(
@@ -18,10 +19,23 @@ async function waiting(
     {},
     harness,
   );
+  change(job);
   const running = bench.runner.run(job, control);
   await until("it is up", () => exists(up));
   return { running, open: () => Deno.writeTextFile(gate, ""), job, control };
 }
+
+Deno.test("where no session tells, the transcript is what all turns printed", async () => {
+  await using bench = await AgentBench.make();
+  const { running, open } = await waiting(bench, "command", "printf one; ", (job) => {
+    (job["spec"] as { resume_args: string[] }).resume_args = ["-c", "echo two"];
+  });
+  assert.equal(await bench.runner.prompt(7, { id: 31, text: "go on" }), null);
+  await open();
+  const report = finishedOf(await running);
+  assert.deepEqual(report.read, [31]);
+  assert.equal(await bench.read(report.files["transcript.txt"]), "one\ntwo\n");
+});
 
 Deno.test("prompts that came during a turn are the next one, of the same session", async (test) => {
   for (const harness of ["claude", "codex", "pi"]) {
@@ -41,6 +55,10 @@ Deno.test("prompts that came during a turn are the next one, of the same session
       assert.equal(control.handles.length, 2);
       assert.equal(await bench.stream(control, "session"), await bench.read(report.session?.file));
       assert.ok(report.files["agent_session-2.stdout"] !== undefined);
+      assert.equal(
+        await bench.read(report.files["transcript.txt"]),
+        "done with 0\ndone with 0\n",
+      );
       assert.equal(
         await bench.runner.prompt(7, { id: 33, text: "late" }),
         "the agent does not run yet, or has ended",
