@@ -54,7 +54,7 @@ export function addEval(root: Command): void {
         },
       );
       if (!options.wait) {
-        for (const evaluation of evaluations) print(output, evaluation);
+        for (const evaluation of evaluations) printEvaluation(output, evaluation);
         return;
       }
       await followAll(api, output, evaluations);
@@ -84,7 +84,7 @@ export async function followAll(
   const all = await Promise.all(evaluations.map(async (evaluation) => {
     const last = await follow(api, evaluation, waits);
     ended++;
-    print(output, last);
+    printEvaluation(output, last);
     if (!output.json && output.terminal) output.note(`${ended} of ${evaluations.length}`);
     return last;
   }));
@@ -115,7 +115,8 @@ async function follow(
   }
 }
 
-function print(output: Output, evaluation: EvaluationView): void {
+/** Print one, as it is now. */
+export function printEvaluation(output: Output, evaluation: EvaluationView): void {
   if (output.json) {
     output.line(JSON.stringify(evaluation));
     return;

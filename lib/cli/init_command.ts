@@ -3,7 +3,7 @@
 import type { Command } from "@commander-js/extra-typings";
 import { SubletError } from "../home/mod.ts";
 import { ApiClient } from "./api_client.ts";
-import { followAll } from "./eval_command.ts";
+import { followAll, printEvaluation } from "./eval_command.ts";
 import { Output } from "./output.ts";
 import type { EvaluationView } from "./views.ts";
 
@@ -43,7 +43,7 @@ export function addInit(root: Command): void {
         },
       );
       if (!options.wait) {
-        for (const evaluation of evaluations) output.document(evaluation);
+        for (const evaluation of evaluations) printEvaluation(output, evaluation);
         return;
       }
       await followAll(api, output, evaluations);

@@ -6,6 +6,9 @@ import { main, program } from "../../lib/cli/program.ts";
 import * as version from "../../lib/cli/version.ts";
 import { PROTOCOL } from "../../lib/lease/mod.ts";
 import { EXIT } from "../../lib/home/mod.ts";
+import { agent, agentPrompt, prompted } from "../../lib/web/agent_schemas.ts";
+import { jobDetails } from "../../lib/web/job_schemas.ts";
+import { evaluation } from "../../lib/web/schemas.ts";
 
 const root = new URL("../../", import.meta.url);
 
@@ -47,6 +50,39 @@ Deno.test("docs/commands.md names every command", async () => {
         row.some((line) => line.includes(second)),
         `docs/commands.md does not name sublet ${name}`,
       );
+    }
+  }
+});
+
+/** Every command with an option of its own named `--json`. */
+function withJson(node: Node, prefix = ""): string[] {
+  return shown(node).flatMap((command) => {
+    const name = `${prefix}${command.name()}`;
+    const own = command.options.some(({ long }) => long === "--json") ? [name] : [];
+    return [...own, ...withJson(command, `${name} `)];
+  });
+}
+
+Deno.test("docs/commands.md says what each command prints with --json, in keys that there are", async () => {
+  const docs = await Deno.readTextFile(new URL("docs/commands.md", root));
+  const [, table = ""] = docs.split(/^\| with `--json` .*$/m);
+  const rows = new Map(
+    [...table.matchAll(/^\| `([a-z ]+)` +\| (.*?) +\|$/gm)].map((
+      [, name = "", text = ""],
+    ) => [name, text]),
+  );
+  assert.deepEqual([...rows.keys()].sort(), withJson(program() as unknown as Node).sort());
+  const keys: Record<string, object> = {
+    eval: evaluation.shape,
+    agent: agent.shape,
+    prompt: { ...prompted.shape, ...agentPrompt.shape },
+    "job list": jobDetails.shape,
+    "job show": jobDetails.shape,
+  };
+  for (const [name, shape] of Object.entries(keys)) {
+    const [text = ""] = (rows.get(name) ?? "").split(/: another|States|, as of `job list`/);
+    for (const [, key = ""] of text.matchAll(/`([a-z_]+)`/g)) {
+      assert.ok(key in shape, `${name}: ${key}`);
     }
   }
 });
