@@ -130,10 +130,10 @@ export function whyNone(
   worker: Pick<WorkerView, "no_lease" | "standing_reason" | "drain_by">,
 ): string {
   const { no_lease: why, standing_reason: reason, drain_by: by } = worker;
-  if (why !== "draining" && why !== "paused") return why ?? "";
+  if (why === null || !["draining", "drained", "paused"].includes(why)) return why ?? "";
   return [
     why,
-    by === null || why === "paused" ? "" : ` by ${by}`,
+    by === null || why !== "draining" ? "" : ` by ${by}`,
     reason === null ? "" : `: ${reason}`,
   ]
     .join("");

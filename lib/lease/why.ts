@@ -10,9 +10,14 @@ export function isReachable(core: Core, member: Member): boolean {
   return !member.left && core.clock.monotonic() - member.heard < core.graceOf(member);
 }
 
+/** How `member` ended: one that was drained leaves again whenever it is started, until it is resumed. */
+function ended(member: Member): "drained" | "gone" {
+  return member.drainedAt === null ? "gone" : "drained";
+}
+
 /** Why `member` takes no job of the class `slots` now, or null when it may. */
 function hindrance(core: Core, member: Member, slots: Slots): string | null {
-  if (member.left) return "gone";
+  if (member.left) return ended(member);
   if (!isReachable(core, member)) return "unreachable";
   const pool = core.pools.get(member.profile.pool);
   if (member.drainedAt !== null || pool === undefined) return "draining";
@@ -65,7 +70,7 @@ function counted(
 
 /** Why `member` got no lease at its last acquire, or gets none now; null: it did, or has not asked yet. */
 export function whyNoLease(core: Core, member: Member): string | null {
-  if (member.left) return "gone";
+  if (member.left) return ended(member);
   if (!isReachable(core, member)) return "unreachable";
   if (member.drainedAt !== null || member.once && member.onceUsed) return "draining";
   if (member.pausedAt !== null) return "paused";

@@ -59,7 +59,7 @@ export class Acquirer {
       if (answer === "held") return renewMs;
       if (answer === null) return Math.min(this.#backoff.next(), renewMs);
       this.#backoff.reset();
-      if (answer === "draining") core.drain();
+      if (answer === "draining") core.drainByServer();
       if (typeof answer === "string") return renewMs;
     }
     return renewMs;

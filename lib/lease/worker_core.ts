@@ -130,13 +130,26 @@ export class WorkerCore {
     this.registered.open();
   }
 
-  /** Take no more jobs. */
-  drain(): void {
+  /** Take no more jobs. `why` is for the log. */
+  drain(why?: string): void {
     if (this.#mode !== "working") return;
     this.#mode = "draining";
-    this.log.event("worker.draining", { worker: this.worker, leases: [...this.held.keys()] });
+    const leases = [...this.held.keys()];
+    this.log.event("worker.draining", {
+      worker: this.worker,
+      leases,
+      ...(why === undefined ? {} : { why }),
+    });
     this.mayAcquire.set();
     this.changed.set();
+  }
+
+  /** The server gives it no more jobs: an operator drained it, maybe before it was started, or its pool is gone. */
+  drainByServer(): void {
+    this.drain(
+      "the server lets this worker go: `sublet worker list` there says why, and " +
+        `\`sublet worker resume ${this.worker}\` ends a drain`,
+    );
   }
 
   /** Take no more jobs, and stop those that run. */
@@ -215,7 +228,9 @@ export class WorkerCore {
         read,
       );
     } catch (error) {
-      this.log.event("worker.sample_failed", { error: messageOf(error) });
+      if (!this.over.signal.aborted) {
+        this.log.event("worker.sample_failed", { error: messageOf(error) });
+      }
       if (this.#sample === null) throw error;
     }
     return this.#sample;

@@ -88,7 +88,7 @@ export class MessageReader {
       case "work":
         return core.mayAcquire.set();
       case "drain":
-        return core.drain();
+        return core.drainByServer();
       case "revoke": {
         const held = core.held.get(message.lease);
         if (held !== undefined) core.revoke(held);

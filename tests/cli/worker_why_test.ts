@@ -9,6 +9,7 @@ Deno.test("a drained or paused worker shows who wanted what, and others only the
     whyNone({ no_lease, standing_reason, drain_by });
   assert.equal(why("draining", "a new disk", at), `draining by ${at}: a new disk`);
   assert.equal(why("draining", null, null), "draining");
+  assert.equal(why("drained", "a new disk", at), "drained: a new disk");
   assert.equal(why("paused", "too hot", at), "paused: too hot");
   assert.equal(why("load", "too hot", null), "load");
   assert.equal(why(null, null, null), "");

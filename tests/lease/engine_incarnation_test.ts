@@ -217,6 +217,18 @@ Deno.test("a process that says that it ended is gone, gets nothing more, and its
   assert.equal(left.length, 2);
 });
 
+Deno.test("a worker that left because it was drained is drained, until it is resumed", async () => {
+  await using rig = await Rig.make();
+  const first = await rig.joined("w");
+  await rig.engine.drain("w");
+  await rig.engine.leave(first.caller);
+  const { job } = await rig.submit();
+  assert.equal(rig.engine.listWorkers()[0]?.no_lease, "drained");
+  assert.match((await rig.engine.showJob(job)).waits ?? "", /1 drained$/);
+  await rig.engine.resume("w");
+  assert.equal(rig.engine.listWorkers()[0]?.no_lease, "gone");
+});
+
 Deno.test("a process that ended is gone after a restart of the server too, and its name free at once", async () => {
   await using rig = await Rig.make();
   const first = await rig.joined("w");

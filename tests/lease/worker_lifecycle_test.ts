@@ -142,6 +142,8 @@ Deno.test("a message or an answer that says so drains the worker without a deadl
     bench.runner.finish(1);
     await settle();
     assert.deepEqual(started.end, { how: "drained" }, how);
+    const [said] = bench.logged("worker.draining");
+    assert.match(String(said?.["why"]), /the server lets this worker go: .*worker resume/, how);
   }
 });
 
