@@ -32,7 +32,12 @@ export function addInit(root: Command): void {
       using api = await ApiClient.open();
       const campaign = await api.call<CampaignView>("POST", "/v1/campaigns", { path });
       if (output.json) output.document(campaign);
-      else output.note(`campaign ${campaign.name} (${campaign.id}) at ${campaign.path}`);
+      else {
+        output.note(`campaign ${campaign.name} (${campaign.id}) at ${campaign.path}`);
+        for (const link of await missingLinks(api, campaign)) {
+          output.note(`link "${link}": there is no such path now, so jobs run without it`);
+        }
+      }
       if (!options.measure) return;
       const { evaluations } = await api.call<{ evaluations: EvaluationView[] }>(
         "POST",
@@ -48,6 +53,19 @@ export function addInit(root: Command): void {
       }
       await followAll(api, output, evaluations);
     });
+}
+
+/** The linked inputs of `campaign` that are not in its checkout: a job gets those that are there when it is asked for. */
+async function missingLinks(api: ApiClient, { id, path }: CampaignView): Promise<string[]> {
+  const { config } = await api.call<{ config: { link?: readonly string[] } }>(
+    "GET",
+    `/v1/campaigns/${id}`,
+  );
+  const missing: string[] = [];
+  for (const link of config.link ?? []) {
+    if (!await Deno.stat(`${path}/${link}`).then(() => true, () => false)) missing.push(link);
+  }
+  return missing;
 }
 
 /** The root of the git checkout that `dir` is in. */

@@ -122,6 +122,19 @@ Deno.test("a command without a server exits with 7 and names the command that st
   assert.match(stderr, /sublet serve/);
 });
 
+Deno.test("init names the linked inputs that are not there", async () => {
+  await using cluster = await Cluster.make();
+  await cluster.serve();
+  await cluster.campaign([1]);
+  const file = `${cluster.root}/repo/sublet.toml`;
+  await Deno.writeTextFile(file, `link = ["data", "value"]\n${await Deno.readTextFile(file)}`);
+  const argv = ["init", `${cluster.root}/repo`, "--no-measure"];
+  const { code, stderr } = await cluster.programs.finish("server", argv);
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /^link "data": there is no such path now/m);
+  assert.doesNotMatch(stderr, /"value"/);
+});
+
 Deno.test("eval says why nothing happens", async () => {
   await using cluster = await Cluster.make();
   await cluster.serve();
