@@ -69,8 +69,9 @@ export async function acquire(
 ): Promise<WireGrant | NoLease> {
   const member = await knownMember(core, caller);
   member.hear(core.clock.monotonic(), core.wall(), sample, caller.local);
-  const decision = await core.write((tx, undo) =>
-    decide(core, tx, undo, caller, requestId, sample)
+  const decision = await core.write(
+    (tx, undo) => decide(core, tx, undo, caller, requestId, sample),
+    { repeatable: true },
   );
   if ("grant" in decision) {
     member.noLease = null;

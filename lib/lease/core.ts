@@ -2,7 +2,7 @@
 
 import type { Cas } from "../cas/mod.ts";
 import { type Clock, type Ids, type Log, SubletError } from "../home/mod.ts";
-import type { Db, Tx } from "../store/mod.ts";
+import type { Db, Tx, WriteOptions } from "../store/mod.ts";
 import { Deadlines } from "./deadlines.ts";
 import { Delayed } from "./delayed.ts";
 import { Drains } from "./drains.ts";
@@ -98,8 +98,11 @@ export class Core {
   }
 
   /** A write transaction; `undo` undoes what its body changed in memory. */
-  write<T>(body: (tx: Tx, undo: Undo) => Promise<T>): Promise<T> {
-    return writeUndoable(this.db, body);
+  write<T>(
+    body: (tx: Tx, undo: Undo) => Promise<T>,
+    options?: WriteOptions,
+  ): Promise<T> {
+    return writeUndoable(this.db, body, options);
   }
 
   /** Throws `unavailable` unless the engine was started and not closed. */

@@ -67,7 +67,7 @@ export async function started(
       if (live !== undefined) core.deadlines.started(live);
       core.watchers.changed(facts.job);
     });
-  });
+  }, { repeatable: true });
 }
 
 /** What of the lease's job never changes: from memory, or for a lease that is not live from the database. */
@@ -126,7 +126,10 @@ export async function report(
     const kind = kindOf(core, facts);
     const parsed = await parse(core, caller, lease, kind, body);
     await checkBlobs(core, kind.blobs(parsed));
-    return await core.db.write((tx) => receive(core, tx, caller, lease, requestId, facts, parsed));
+    return await core.db.write(
+      (tx) => receive(core, tx, caller, lease, requestId, facts, parsed),
+      { repeatable: true },
+    );
   } catch (error) {
     if (!isError(error, "stale_lease")) throw error;
     await keepStale(core, caller, lease, requestId, body, error);

@@ -1,6 +1,6 @@
 /** @module Transactions whose changes of memory are undone with them. */
 
-import type { Db, Tx } from "../store/mod.ts";
+import type { Db, Tx, WriteOptions } from "../store/mod.ts";
 
 /** Call the function when the transaction is undone: its body threw, or its commit failed. Last one first. */
 export type Undo = (back: () => void) => void;
@@ -9,6 +9,7 @@ export type Undo = (back: () => void) => void;
 export async function writeUndoable<T>(
   db: Db,
   body: (tx: Tx, undo: Undo) => Promise<T>,
+  options?: WriteOptions,
 ): Promise<T> {
   const backs: (() => void)[] = [];
   const goBack = () => {
@@ -16,13 +17,15 @@ export async function writeUndoable<T>(
   };
   try {
     return await db.write(async (tx) => {
+      // It may have run before, in a transaction that was undone.
+      goBack();
       try {
         return await body(tx, (back) => backs.push(back));
       } catch (error) {
         goBack();
         throw error;
       }
-    });
+    }, options);
   } catch (error) {
     goBack();
     throw error;

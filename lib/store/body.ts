@@ -4,6 +4,7 @@ import { setImmediate } from "node:timers";
 import { SubletError } from "../home/mod.ts";
 import type { Connection } from "./connection.ts";
 import type { Row, Tx, Value } from "./port.ts";
+import type { StatementFacts } from "./statement.ts";
 
 /** The `Tx` of one body, until {@linkcode BodyTx.close}. */
 export class BodyTx implements Tx {
@@ -11,6 +12,7 @@ export class BodyTx implements Tx {
   readonly #beforeChange: (() => void) | null;
   #closed = false;
   #changed = false;
+  #dirty = false;
   /** What to call once the body's changes are durable. */
   readonly committed: (() => void)[] = [];
 
@@ -25,14 +27,21 @@ export class BodyTx implements Tx {
     return this.#changed;
   }
 
+  /** Whether there is anything of it to undo. */
+  get dirty(): boolean {
+    return this.#dirty;
+  }
+
   close(): void {
     this.#closed = true;
   }
 
   all<R extends Row = Row>(sql: string, params: readonly Value[] = []): Promise<R[]> {
     try {
-      this.#check(sql);
-      return Promise.resolve(this.#connection.all(sql, params) as R[]);
+      const { reads } = this.#check(sql);
+      const rows = this.#connection.all(sql, params) as R[];
+      if (!reads) this.#dirty = true;
+      return Promise.resolve(rows);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -40,8 +49,10 @@ export class BodyTx implements Tx {
 
   get<R extends Row = Row>(sql: string, params: readonly Value[] = []): Promise<R | null> {
     try {
-      this.#check(sql);
-      return Promise.resolve(this.#connection.get(sql, params) as R | null);
+      const { reads } = this.#check(sql);
+      const row = this.#connection.get(sql, params) as R | null;
+      if (!reads) this.#dirty = true;
+      return Promise.resolve(row);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -49,8 +60,11 @@ export class BodyTx implements Tx {
 
   run(sql: string, params: readonly Value[] = []): Promise<number> {
     try {
-      this.#check(sql);
-      return Promise.resolve(this.#connection.run(sql, params));
+      const { reads, counts } = this.#check(sql);
+      const rows = this.#connection.run(sql, params);
+      // Most bodies that throw do so because an update found nothing.
+      if (!reads && (rows > 0 || !counts)) this.#dirty = true;
+      return Promise.resolve(rows);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -61,14 +75,17 @@ export class BodyTx implements Tx {
     this.committed.push(done);
   }
 
-  #check(sql: string): void {
+  /** The facts of the statement, which is about to run. Throws where it may not. */
+  #check(sql: string): StatementFacts {
     this.#checkOpen();
-    if (this.#changed || this.#connection.reads(sql)) return;
+    const facts = this.#connection.facts(sql);
+    if (this.#changed || facts.reads) return facts;
     if (this.#beforeChange === null) {
       throw new SubletError("internal", `a read may not change anything: ${sql.trim()}`);
     }
     this.#beforeChange();
     this.#changed = true;
+    return facts;
   }
 
   #checkOpen(): void {

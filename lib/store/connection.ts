@@ -62,9 +62,9 @@ export class Connection {
     };
   }
 
-  /** Whether `sql` surely changes nothing. */
-  reads(sql: string): boolean {
-    return this.#prepare(sql).reads;
+  /** The facts of `sql`. */
+  facts(sql: string): StatementFacts {
+    return this.#prepare(sql);
   }
 
   all(sql: string, params: readonly Value[]): Row[] {

@@ -30,15 +30,24 @@ export interface Tx {
   onCommit(done: () => void): void;
 }
 
+/** How a body is run. */
+export interface WriteOptions {
+  /**
+   * Whether it may run again from its start, after its transaction was undone because of another body: it does nothing
+   * but by its `Tx`, or undoes it when it starts anew. Such bodies spare the database a savepoint each. Default: false.
+   */
+  readonly repeatable?: boolean;
+}
+
 /** A database. */
 export interface Db extends AsyncDisposable {
   /**
    * Run `body` in a write transaction and resolve with its result once it is durable. Bodies that arrive in one tick
-   * run one after another, in order of arrival, in one `BEGIN IMMEDIATE … COMMIT`; each in a savepoint, so a body
-   * that throws undoes its own changes alone and rejects with what it threw. A body awaits nothing but its `Tx`: one
-   * that waits for anything else is undone and rejects with `internal`.
+   * run one after another, in order of arrival, in one `BEGIN IMMEDIATE … COMMIT`. One that throws undoes its own
+   * changes alone and rejects with what it threw. A body awaits nothing but its `Tx`: one that waits for anything else
+   * is undone and rejects with `internal`.
    */
-  write<T>(body: (tx: Tx) => Promise<T>): Promise<T>;
+  write<T>(body: (tx: Tx) => Promise<T>, options?: WriteOptions): Promise<T>;
   /**
    * Run `body` on a consistent snapshot that holds every write answered before the call. It must not change anything,
    * and, like a write's body, awaits nothing but its `Tx`.

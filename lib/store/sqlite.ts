@@ -3,7 +3,7 @@
 import { SubletError } from "../home/mod.ts";
 import { Connection } from "./connection.ts";
 import { migrate, type Migration, migrations } from "./migrations.ts";
-import type { Db, Tx } from "./port.ts";
+import type { Db, Tx, WriteOptions } from "./port.ts";
 import { ReadLane } from "./read_lane.ts";
 import { isBusy } from "./sqlite_error.ts";
 import { SyncedFile } from "./synced_file.ts";
@@ -101,14 +101,14 @@ class SqliteDb implements Db {
     this.#reads = reader === null ? null : new ReadLane(reader);
   }
 
-  write<T>(body: (tx: Tx) => Promise<T>): Promise<T> {
-    return this.#closed === null ? this.#writes.add(body, true) : this.#refuse();
+  write<T>(body: (tx: Tx) => Promise<T>, options: WriteOptions = {}): Promise<T> {
+    return this.#closed === null ? this.#writes.add(body, options) : this.#refuse();
   }
 
   read<T>(body: (tx: Tx) => Promise<T>): Promise<T> {
     if (this.#closed !== null) return this.#refuse();
     return this.#reads === null
-      ? this.#writes.add(body, false)
+      ? this.#writes.add(body, { writes: false })
       : this.#readDurable(this.#reads, body);
   }
 

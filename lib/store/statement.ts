@@ -7,6 +7,8 @@ import type { Value } from "./port.ts";
 export interface StatementFacts {
   /** Whether it surely changes nothing. */
   readonly reads: boolean;
+  /** Whether it has changed nothing when it says that it changed no row. */
+  readonly counts: boolean;
   /** How many `?` it has. */
   readonly params: number;
 }
@@ -23,6 +25,7 @@ export function factsOf(sql: string): StatementFacts {
   const writes = /\b(insert|update|delete|replace)\b/i.test(bare);
   return {
     reads: verb === "select" || verb === "values" || (verb === "with" && !writes),
+    counts: /^(insert|replace|update|delete|with)$/.test(verb),
     params: bare.split("?").length - 1,
   };
 }

@@ -239,3 +239,33 @@ Deno.test("acquire looks at the queue through an index, in order", async () => {
   assert.match(details, /leases_ready/);
   assert.doesNotMatch(details, /SCAN|TEMP B-TREE/);
 });
+
+Deno.test("leases that are granted beside a report that must be undone are granted once, and counted once", async () => {
+  let applied = 0;
+  const kind = new FakeKind();
+  kind.fail = (what) => {
+    if (what !== "applied") return;
+    applied++;
+    throw new Error("its kind cannot take it");
+  };
+  await using rig = await Rig.make({ kinds: [kind] });
+  for (let n = 0; n < 3; n++) await rig.submit();
+  const [u, v, w] = await Promise.all([rig.joined("u"), rig.joined("v"), rig.joined("w")]);
+  const held = await w.take();
+  const [first, report, second] = await Promise.allSettled([u.take(), w.report(held), v.take()]);
+  assert.equal(report.status, "rejected");
+  assert.equal(applied, 2, "it ran with the others, and then again by itself");
+  assert.ok(first.status === "fulfilled" && second.status === "fulfilled");
+  assert.equal(new Set([held, first.value, second.value]).size, 3);
+  assert.equal(await u.acquire(), "nothing");
+  // The memory of the queue follows the database: not one too many, nor too few.
+  await rig.submit();
+  await v.take();
+  assert.equal(await w.acquire(), "nothing");
+  kind.fail = null;
+  await w.report(held);
+  assert.deepEqual(
+    (await rig.notes()).filter(({ what }) => what === "applied").map(({ lease }) => lease),
+    [held],
+  );
+});

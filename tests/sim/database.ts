@@ -1,7 +1,14 @@
 /** @module The server's database: SQLite in memory, which outlives the server's processes, and fails like a disk. */
 
 import { SubletError } from "../../lib/home/mod.ts";
-import { type Db, openSqlite, type Row, type Tx, type Value } from "../../lib/store/mod.ts";
+import {
+  type Db,
+  openSqlite,
+  type Row,
+  type Tx,
+  type Value,
+  type WriteOptions,
+} from "../../lib/store/mod.ts";
 import {
   type ChangeRow,
   type Changes,
@@ -147,7 +154,7 @@ class SimDb implements Db {
     this.#process = process;
   }
 
-  write<T>(body: (tx: Tx) => Promise<T>): Promise<T> {
+  write<T>(body: (tx: Tx) => Promise<T>, options?: WriteOptions): Promise<T> {
     const { random, faults, world } = this.#disk;
     if (faults.busy > 0 && random.chance(faults.busy)) {
       // It waits where it stands, and everybody with it.
@@ -173,7 +180,7 @@ class SimDb implements Db {
           await inner.run(FORGET_CHANGES);
         }
         return value;
-      })
+      }, options)
     );
   }
 

@@ -24,6 +24,7 @@ export function checkDb(name: string, open: OpenDb): void {
   checkErrors(test);
   checkReads(test);
   checkBodies(test);
+  checkRepeatable(test);
   checkValues(test);
 }
 
@@ -384,5 +385,113 @@ function checkValues(test: Test): void {
       db.read((tx) => tx.get("SELECT 9007199254740993 AS big")),
       (e) => isError(e, "internal"),
     );
+  });
+}
+
+/** Bodies that may run again, which share a transaction without savepoints. */
+function checkRepeatable(test: Test): void {
+  const repeatable = { repeatable: true };
+  const failing = async (tx: Tx, id: number) => {
+    await insert(tx, id);
+    throw new Error(`body ${id}`);
+  };
+
+  test("of bodies that may run again, one that throws undoes its own changes alone", async (db) => {
+    const runs = [0, 0, 0, 0];
+    const committed: number[] = [];
+    const found = await Promise.allSettled([1, 2, 3].map((id) =>
+      db.write(async (tx) => {
+        runs[id] = (runs[id] ?? 0) + 1;
+        tx.onCommit(() => committed.push(id));
+        if (id === 2) return await failing(tx, id);
+        await insert(tx, id);
+        return id;
+      }, repeatable)
+    ));
+    assert.deepEqual(
+      found.map((one) => one.status === "fulfilled" ? one.value : one.reason.message),
+      [
+        1,
+        "body 2",
+        3,
+      ],
+    );
+    assert.deepEqual(await ids(db), [1, 3]);
+    assert.deepEqual(committed, [1, 3]);
+    assert.deepEqual(runs, [0, 2, 2, 1], "those before it, and itself, ran again");
+  });
+
+  test("bodies that may run again and throw with nothing to undo do not make others run again", async (db) => {
+    await db.write((tx) => insert(tx, 1));
+    let runs = 0;
+    const found = await Promise.allSettled([
+      db.write(async (tx) => {
+        runs++;
+        await insert(tx, 2);
+      }, repeatable),
+      db.write(async (tx) => {
+        assert.equal(await tx.run("UPDATE t SET v = 'y' WHERE id = 9"), 0);
+        throw new Error("nothing found");
+      }, repeatable),
+      db.write(async (tx) => {
+        await tx.get("SELECT id FROM t");
+        throw new Error("only read");
+      }, repeatable),
+      db.write((tx) => insert(tx, 1), repeatable),
+    ]);
+    assert.deepEqual(found.map(({ status }) => status), [
+      "fulfilled",
+      "rejected",
+      "rejected",
+      "rejected",
+    ]);
+    assert.equal(runs, 1);
+    assert.deepEqual(await ids(db), [1, 2]);
+  });
+
+  test("a body that may not run again runs once, whatever happens beside it", async (db) => {
+    let runs = 0;
+    const found = await Promise.allSettled([
+      db.write((tx) => insert(tx, 1), repeatable),
+      db.write(async (tx) => {
+        runs++;
+        await insert(tx, 2);
+      }),
+      db.write((tx) => failing(tx, 3), repeatable),
+    ]);
+    assert.deepEqual(found.map(({ status }) => status), ["fulfilled", "fulfilled", "rejected"]);
+    assert.equal(runs, 1);
+    assert.deepEqual(await ids(db), [1, 2]);
+  });
+
+  test("what changes no row but the schema is undone, too, alone and beside others", async (db) => {
+    const make = async (tx: Tx) => {
+      await tx.run("CREATE TABLE made (id INTEGER)");
+      throw new Error("no");
+    };
+    await assert.rejects(db.write(make));
+    await assert.rejects(db.write(make, repeatable));
+    await Promise.allSettled([
+      db.write((tx) => insert(tx, 1), repeatable),
+      db.write(make, repeatable),
+    ]);
+    assert.equal(
+      await db.read((tx) => tx.get("SELECT name FROM sqlite_master WHERE name = 'made'")),
+      null,
+    );
+    assert.deepEqual(await ids(db), [1]);
+  });
+
+  test("a body that waits for something else is undone, and those beside it are not", async (db) => {
+    const found = await Promise.allSettled([
+      db.write((tx) => insert(tx, 1), repeatable),
+      db.write(async (tx) => {
+        await insert(tx, 2);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }, repeatable),
+      db.write((tx) => insert(tx, 3), repeatable),
+    ]);
+    assert.deepEqual(found.map(({ status }) => status), ["fulfilled", "rejected", "fulfilled"]);
+    assert.deepEqual(await ids(db), [1, 3]);
   });
 }

@@ -29,14 +29,14 @@ function laneOn(disk: SlowDisk) {
     lane.add(async (tx) => {
       tx.onCommit(note(`${name} committed`));
       await tx.run(sql);
-    }, true).then(() => void answered.push(name));
+    }).then(() => void answered.push(name));
   const set = (n: number) => run(`set ${n}`, `UPDATE t SET n = ${n}`);
   const look = () =>
     lane.add(async (tx) => {
       const row = await tx.get<{ n: number }>("SELECT n FROM t");
       answered.push(`looks at ${row!.n}`);
       return row!.n;
-    }, true).then((seen) => void answered.push(`saw ${seen}`));
+    }).then((seen) => void answered.push(`saw ${seen}`));
   return { connection, lane, answered, set, look };
 }
 
@@ -136,7 +136,7 @@ Deno.test("a body that failed undid its change, and is answered without a sync",
     lane.add(async (tx) => {
       await tx.run("UPDATE t SET n = 9");
       throw new Error("no");
-    }, true),
+    }),
     /^Error: no$/,
   );
   assert.equal(n(connection), 0);
@@ -176,7 +176,7 @@ Deno.test("a rollback that fails ends the lane with an error, and takes the proc
       : control(sql);
   connection.exec("CREATE TABLE t (n INTEGER)");
   const lane = new WriteLane(connection, disk.sync);
-  const insert = () => lane.add((tx) => tx.run("INSERT INTO t VALUES (1)"), true);
+  const insert = () => lane.add((tx) => tx.run("INSERT INTO t VALUES (1)"));
   await assert.rejects(insert(), (error) => isError(error, "unavailable"));
   await assert.rejects(insert(), /nothing more is stored.*restart/s);
 });
