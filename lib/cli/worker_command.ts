@@ -109,7 +109,9 @@ function addStanding(worker: CommandUnknownOpts): void {
       await stand("POST", name, "pause", "paused", reason === undefined ? {} : { reason });
     });
   worker.command("resume")
-    .description("Let a drained or paused worker take jobs again.")
+    .description(
+      "Let a drained or paused worker take jobs again. A process that was told of a drain still leaves: start it again.",
+    )
     .argument("<name>", what)
     .action((name) => stand("POST", name, "resume", "resumed"));
   worker.command("remove")
