@@ -1,7 +1,7 @@
 /** @module `sublet agent`: have a coding agent do something on a checkout, and follow what it says. */
 
 import { Argument, type Command, InvalidArgumentError } from "@commander-js/extra-typings";
-import { agentResult, waitForAgent } from "./agent_result.ts";
+import { agentResult, tellWaits, waitForAgent } from "./agent_result.ts";
 import { ApiClient } from "./api_client.ts";
 import { show } from "./attach_command.ts";
 import { Finished } from "./finished.ts";
@@ -94,6 +94,8 @@ export async function follow(api: ApiClient, output: Output, agent: AgentView): 
     output.note(
       `job ${agent.job} queued; Ctrl-C leaves it running, \`sublet attach ${agent.job}\` shows it again`,
     );
+    // It ends with the command: whatever fails there fails below, too.
+    tellWaits(api, agent, (why) => output.note(`waits: ${why}`)).catch(() => {});
     await show(api, output, agent, { from: 0, raw: false, follow: true });
   }
   const last = await waitForAgent(api, agent.agent);

@@ -15,6 +15,33 @@ export async function waitForAgent(api: ApiClient, id: number): Promise<AgentVie
   }
 }
 
+/** How long an agent is waited for before it is asked why it waits, seconds: most start at once. */
+const FIRST_LOOK_SECONDS = 2;
+const LOOK_SECONDS = 10;
+
+/** Tell `say` why the agent has not begun, as long as it has not. */
+export async function tellWaits(
+  api: ApiClient,
+  { agent: id, job }: AgentView,
+  say: (why: string) => void,
+): Promise<void> {
+  const patience = new Patience();
+  let said: string | null = null;
+  for (let seconds = FIRST_LOOK_SECONDS;; seconds = LOOK_SECONDS) {
+    const now = await patience.ask(() =>
+      api.call<AgentView>("GET", `/v1/agents/${id}?wait=${seconds}`)
+    );
+    if (now === null) continue;
+    if (now.state !== "waiting") return;
+    const found = await patience.ask(() =>
+      api.call<{ waits: string | null }>("GET", `/v1/jobs/${job}`)
+    );
+    const why = found?.waits ?? null;
+    if (why !== null && why !== said) say(why);
+    said = why ?? said;
+  }
+}
+
 /** The exit code of an agent that ended, and what to tell about it. */
 export function agentResult(agent: AgentView): { exit: number; lines: string[] } {
   const { state, timed_out: late } = agent;

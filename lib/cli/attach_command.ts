@@ -88,10 +88,10 @@ export async function show(
       }
       next = piece.next;
       if (piece.bytes.length === 0) continue;
+      const text = decoder.decode(piece.bytes, { stream: true });
       if (output.json) {
-        const text = decoder.decode(piece.bytes, { stream: true });
         output.line(JSON.stringify({ job, stream, from: piece.from, next: piece.next, text }));
-      } else output.bytes(raw ? piece.bytes : printable(piece.bytes, output.terminal));
+      } else output.bytes(raw || !output.terminal ? piece.bytes : printable(text));
     }
   } catch (error) {
     // It ended without a word, such as one that did not start.
@@ -103,10 +103,8 @@ export async function show(
   return { next };
 }
 
-/** Bytes without what would move a terminal's cursor. */
-function printable(bytes: Uint8Array, terminal: boolean): Uint8Array {
-  if (!terminal) return bytes;
-  const text = new TextDecoder().decode(bytes);
+/** Text without what would move a terminal's cursor. */
+function printable(text: string): Uint8Array {
   // deno-lint-ignore no-control-regex
   const plain = text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "");
   return new TextEncoder().encode(plain);

@@ -52,13 +52,14 @@ export class Output {
     }
   }
 
-  /** A line for the person who watches, on stderr. */
+  /** A line for the person who watches, on stderr; or some. Nothing of it moves a cursor: agents say what they like. */
   note(text: string): void {
+    // deno-lint-ignore no-control-regex
+    const plain = text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]+/g, " ");
     try {
-      this.#streams.stderr.writeSync(this.#encoder.encode(text + "\n"));
-    } catch (error) {
-      // Nobody watches, which is no reason to stop.
-      if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+      this.#streams.stderr.writeSync(this.#encoder.encode(plain + "\n"));
+    } catch {
+      // Nobody watches, or it cannot be kept, as on a full disk: what goes on is not stopped by that.
     }
   }
 

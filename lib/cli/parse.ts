@@ -41,9 +41,9 @@ export function duration(text: string): number {
   return Number(count) * factor;
 }
 
-/** What is said to an agent: `words`, or standard input for `-`. Throws `usage` when that is nothing. */
+/** What is said to an agent: `words`, or standard input for `-`. Throws `usage` when that is nothing, or no text. */
 export async function spoken(words: string): Promise<string> {
-  const text = words === "-" ? await new Response(Deno.stdin.readable).text() : words;
+  const text = words === "-" ? textOf(await new Response(Deno.stdin.readable).bytes()) : words;
   if (text.trim() !== "") return text;
   throw new SubletError(
     "usage",
@@ -51,4 +51,12 @@ export async function spoken(words: string): Promise<string> {
       ? "standard input is empty: it is to hold what to do"
       : "say what to do: the text is empty",
   );
+}
+
+function textOf(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new SubletError("usage", "standard input is no text in UTF-8: convert it first");
+  }
 }

@@ -34,6 +34,19 @@ Deno.test("plainCell() removes escape sequences' controls", () => {
   assert.equal(plainCell("\x1b[31mred\x1b[0m\r\n"), "[31mred [0m");
 });
 
+Deno.test("Output.note() keeps lines and moves no cursor", () => {
+  const written: string[] = [];
+  const stderr = {
+    writeSync(bytes: Uint8Array) {
+      written.push(new TextDecoder().decode(bytes));
+      return bytes.length;
+    },
+    isTerminal: () => true,
+  };
+  new Output({}, { stdout: stderr, stderr }).note("a\tb\nc\x1b]0;title\x07\r\x9b2Jd");
+  assert.equal(written.join(""), "a\tb\nc ]0;title 2Jd\n");
+});
+
 Deno.test("age() floors and is never negative", () => {
   assert.deepEqual([age(-5), age(59_999), age(60_000), age(7_200_000), age(90_000_000)], [
     "0s",
@@ -62,6 +75,13 @@ Deno.test("Output ends the command quietly when nobody reads its data, and goes 
   };
   const output = new Output({}, { stdout: closed, stderr: closed });
   output.note("to nobody");
+  const full = {
+    ...closed,
+    writeSync(): number {
+      throw new Error("No space left on device");
+    },
+  };
+  new Output({}, { stdout: closed, stderr: full }).note("to a full disk");
   assert.throws(
     () => output.line("data"),
     (error) => error instanceof Finished && error.exit === READER_LEFT,

@@ -199,6 +199,28 @@ Deno.test("sublet prompt says what the worker answered, and a cancelled agent ex
   assert.match(shown, /asked\tmake it better/);
 });
 
+Deno.test("sublet agent says why the agent has not begun", async () => {
+  await using made = await cluster();
+  const argv = ["agent", "make it better", "--campaign", "steps"];
+  const child = made.programs.command("server", argv).spawn();
+  const { promise: said, resolve } = Promise.withResolvers<string>();
+  let text = "";
+  const reading = child.stderr.pipeThrough(new TextDecoderStream()).pipeTo(
+    new WritableStream({
+      write(part) {
+        text += part;
+        const why = /^waits: (.*)$/m.exec(text)?.[1];
+        if (why !== undefined) resolve(why);
+      },
+    }),
+  );
+  assert.match(await said, /no worker has registered yet/);
+  await made.programs.sublet("server", ["job", "cancel", "1"]);
+  assert.equal((await child.status).code, 3);
+  await reading;
+  await child.stdout.cancel();
+});
+
 Deno.test("refusals say what to do, and exit as documented", async () => {
   await using made = await cluster();
   const { programs } = made;
