@@ -130,7 +130,7 @@ for (const [name, kind] of Object.entries(KINDS)) {
         );
         const got = home.join("got");
         const get = await run("get", cids[at % cids.length] as Cid, got);
-        assert.equal(get.code, 9, how);
+        assert.equal(get.code, 9, `${how}: ${get.said}`);
         await assert.rejects(Deno.stat(got), Deno.errors.NotFound);
         if (at % 2 === 0) assert.deepEqual((await run("put", ...files)).lines, cids);
         else {

@@ -539,3 +539,27 @@ Deno.test("a worker whose only permission is the server's address can use it", a
     worker.terminate();
   }
 });
+
+Deno.test("answers whose server has closed long before they are read come whole, and those that were cut are told", async () => {
+  // A reader that stands still pauses the client where a piece ends: each size ends elsewhere.
+  const sizes = Array.from({ length: 24 }, (_, i) => (i + 1) * 16_384);
+  const bytes = (size: number) => new Uint8Array(size).map((_, at) => at % 251);
+  await using raw = rawServer(async (connection) => {
+    const [, path = ""] = (await readRequest(connection))?.split(" ") ?? [];
+    const [size = 0, missing = 0] = path.slice(1).split("/").map(Number);
+    const head = `HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\nConnection: close\r\n\r\n`;
+    await write(connection, head);
+    const sent = bytes(size - missing);
+    for (let at = 0; at < sent.length;) at += await connection.write(sent.subarray(at));
+    connection.close();
+  });
+  using client = openHttpClient({ server: raw.url });
+  const get = (size: number, missing: number) =>
+    client.request({ method: "GET", path: `/${size}/${missing}` });
+  for (const size of sizes) {
+    const [whole, cut] = await Promise.all([get(size, 0), get(size, 100)]);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.deepEqual(await whole.bytes(), bytes(size), String(size));
+    await assert.rejects(cut.bytes(), String(size));
+  }
+});
