@@ -81,6 +81,8 @@ function pooled(origin: string, options: Pool.Options): Pick<Transport, "dispatc
     );
     return new module.default(origin, {
       connections: CONNECTIONS,
+      // HTTP/2 of Deno 2.6, which is in the compiled file, gets no answer to a request with a body.
+      allowH2: false,
       connectTimeout: CONNECT_MS,
       keepAliveTimeout: KEEP_ALIVE_MS,
       // Both are timed by the exchange, which knows whether a body still moves.

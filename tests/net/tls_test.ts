@@ -99,3 +99,31 @@ test(
     );
   },
 );
+
+test(
+  "a server that offers HTTP/2, too, is spoken to in HTTP/1.1",
+  "good",
+  async ({ certificates }) => {
+    using listener = Deno.listenTls({
+      hostname: "127.0.0.1",
+      port: 0,
+      ...certificates.cert("good"),
+      alpnProtocols: ["h2", "http/1.1"],
+    });
+    const server = (async () => {
+      using connection = await listener.accept();
+      const { alpnProtocol } = await connection.handshake();
+      await connection.read(new Uint8Array(1024));
+      const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+      await connection.write(new TextEncoder().encode(answer));
+      return alpnProtocol;
+    })();
+    using client = openHttpClient({
+      server: `https://localhost:${listener.addr.port}`,
+      ca: certificates.ca,
+    });
+    const response = await client.request({ method: "GET", path: "/" });
+    assert.equal(new TextDecoder().decode(await response.bytes()), "ok");
+    assert.notEqual(await server, "h2");
+  },
+);
