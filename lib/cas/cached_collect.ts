@@ -5,6 +5,7 @@ import type { Tiers } from "./cached_tiers.ts";
 import { objectName } from "./cid.ts";
 import { isCollectable } from "./gc.ts";
 import type { Cid, Collectable, Collected, Held, Leftovers } from "./contract.ts";
+import { STALE_MS } from "./disk_directory.ts";
 import { sum, sweep } from "./disk_root.ts";
 
 /** The remote, if blobs can be collected from here. Throws `config` otherwise. */
@@ -71,9 +72,6 @@ async function isHere({ markers }: Tiers, cid: Cid): Promise<boolean> {
     throw error;
   }
 }
-
-/** Temporary files that nobody has written to for so many milliseconds are of a crash. */
-const STALE_MS = 60 * 60 * 1000;
 
 /** Remove, or only count, what a crash of piloop left of transfers between the tiers, of which the local one is at `path`. */
 export function sweepTransfers(

@@ -40,18 +40,19 @@ export class Markers {
 
   /** When the blob was marked or last used (Unix ms), or null when the remote is not known to hold it. */
   async find(cid: Cid): Promise<number | null> {
-    try {
-      return (await Deno.stat(this.#path(cid))).mtime?.getTime() ?? 0;
-    } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return null;
-      throw fileError(error, `cannot look for blob ${cid}`, "unavailable");
-    }
+    const info = await this.#stat(cid);
+    return info === null ? null : info.mtime?.getTime() ?? 0;
   }
 
   /** When the remote last said that it holds the blob, and so keeps it for a while (Unix ms): the marker's access time. */
   async keptAt(cid: Cid): Promise<number | null> {
+    const info = await this.#stat(cid);
+    return info === null ? null : info.atime?.getTime() ?? 0;
+  }
+
+  async #stat(cid: Cid): Promise<Deno.FileInfo | null> {
     try {
-      return (await Deno.stat(this.#path(cid))).atime?.getTime() ?? 0;
+      return await Deno.stat(this.#path(cid));
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return null;
       throw fileError(error, `cannot look for blob ${cid}`, "unavailable");

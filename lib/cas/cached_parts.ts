@@ -2,7 +2,7 @@
 
 import { isError } from "../home/mod.ts";
 import type { BlobBody, Cas, Cid, Limits, Ranged, Sized } from "./contract.ts";
-import { collect, drain, slice, streamFrom } from "./streams.ts";
+import { collect, drain, placesIn, slice, streamFrom } from "./streams.ts";
 
 /** A store that may have parts and lengths. */
 export type Readable = Cas & Partial<Ranged & Sized>;
@@ -30,8 +30,7 @@ export async function rangeIn(
     };
   }
   const { length } = body;
-  const place = (at: number) => at < 0 ? Math.max(0, length + at) : Math.min(length, at);
-  const cut = slice(pieces(body.stream), place(from), place(to ?? length));
+  const cut = slice(pieces(body.stream), ...placesIn(length, from, to));
   return {
     length,
     stream: streamFrom(cut, { close: () => void body.stream.cancel().catch(() => {}) }),

@@ -6,6 +6,7 @@ import type { Cid, Collected, Held, Leftovers, Usage } from "./contract.ts";
 import { sum, sweep } from "./disk_root.ts";
 import { fileError, objectError } from "./files.ts";
 import { DiskKeeper, newest } from "./gc_disk.ts";
+import { usageOf } from "./usage.ts";
 
 /** How a disk store is kept. */
 export interface DirectoryOptions {
@@ -48,14 +49,8 @@ export class DiskDirectory {
     for await (const { cid } of this.held()) yield cid;
   }
 
-  async usage(): Promise<Usage> {
-    let blobs = 0;
-    let bytes = 0;
-    for await (const held of this.held()) {
-      blobs++;
-      bytes += held.bytes;
-    }
-    return { blobs, bytes };
+  usage(): Promise<Usage> {
+    return usageOf(this.held());
   }
 
   async release(cid: Cid): Promise<number> {

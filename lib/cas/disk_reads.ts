@@ -15,7 +15,7 @@ import type { Frame } from "./serving.ts";
 import { SmallCache } from "./small_cache.ts";
 import { readSmall, readStart } from "./small_file.ts";
 import { StoredObject } from "./stored_object.ts";
-import { BytesBody, collect, streamOf } from "./streams.ts";
+import { BytesBody, collect, placesIn, streamOf } from "./streams.ts";
 import { blobError, checkWhole } from "./verify.ts";
 import { parseHeader } from "./zstd_frame.ts";
 
@@ -150,7 +150,7 @@ export class DiskReads extends DiskDirectory {
     if (!(found instanceof StoredObject)) return new BytesBody(found.slice(from, to), found.length);
     return await found.use(async () => {
       const length = await found.check();
-      return { length, stream: found.part(length, ...absolute(length, from, to), options) };
+      return { length, stream: found.part(length, ...placesIn(length, from, to), options) };
     });
   }
 
@@ -197,10 +197,4 @@ export class DiskReads extends DiskDirectory {
       throw error;
     }
   }
-}
-
-/** `from` and `to` as `Array.slice` counts them, as places in `length` bytes. */
-function absolute(length: number, from: number, to = length): [number, number] {
-  const place = (at: number) => at < 0 ? Math.max(0, length + at) : Math.min(length, at);
-  return [place(from), place(to)];
 }

@@ -40,8 +40,9 @@ import { sweepBucket } from "./objects_sweep.ts";
 import { WholeObjects } from "./objects_tags.ts";
 import type { UploadsDirectory } from "./objects_tmp.ts";
 import { Slots } from "./slots.ts";
-import { BytesBody, collect, drain, streamFrom, streamOf } from "./streams.ts";
+import { BytesBody, collect, drain, placesIn, streamFrom, streamOf } from "./streams.ts";
 import { TempFile } from "./temp_file.ts";
+import { usageOf } from "./usage.ts";
 import { blobError, checkWhole } from "./verify.ts";
 import { isAltered } from "./zstd_frame.ts";
 
@@ -253,8 +254,7 @@ class ObjectsCas implements ObjectsStore {
     if (!(found instanceof BucketObject)) return new BytesBody(found.slice(from, to), found.length);
     const { info } = found;
     const length = await found.check();
-    const place = (at: number) => at < 0 ? Math.max(0, length + at) : Math.min(length, at);
-    const part = found.part(info, length, place(from), place(to ?? length));
+    const part = found.part(info, length, ...placesIn(length, from, to));
     return { length, stream: streamFrom(part, options) };
   }
 
@@ -291,14 +291,8 @@ class ObjectsCas implements ObjectsStore {
     for await (const { cid } of this.held()) yield cid;
   }
 
-  async usage(): Promise<Usage> {
-    let blobs = 0;
-    let bytes = 0;
-    for await (const held of this.held()) {
-      blobs++;
-      bytes += held.bytes;
-    }
-    return { blobs, bytes };
+  usage(): Promise<Usage> {
+    return usageOf(this.held());
   }
 
   async *held(): AsyncGenerator<Held, void, undefined> {

@@ -2,7 +2,7 @@
 
 import type { Unfinished } from "./objects.ts";
 import { textOf } from "./objects_calls.ts";
-import { answerOf, type S3Calls } from "./s3_calls.ts";
+import { answerOf, type S3Calls, type S3Request } from "./s3_calls.ts";
 import { elementOf, rawElements } from "./s3_xml.ts";
 
 /** Those of keys that start with `root` and `prefix`. Not every server lists them all. */
@@ -60,14 +60,20 @@ async function sizeOf(calls: S3Calls, key: string, id: string): Promise<number> 
   return size;
 }
 
-/** Give up an upload. It may have ended. */
-async function abortUpload(calls: S3Calls, key: string, id: string): Promise<void> {
+/** Give up an upload, within `limits`. It may have ended. */
+export async function abortUpload(
+  calls: S3Calls,
+  key: string,
+  id: string,
+  limits: Pick<S3Request, "timeoutMs" | "signal"> = {},
+): Promise<void> {
   await calls.call({
     method: "DELETE",
     what: `the end of the upload of ${key}`,
     key,
     query: { uploadId: id },
     takes: [404],
+    ...limits,
   }, async (found) => {
     if (found.ok) await found.answer.discard();
   });

@@ -8,6 +8,7 @@ import { textOf, Transient } from "./objects_calls.ts";
 import type { Frame } from "./objects_frame.ts";
 import { answerOf, type S3Calls, type S3Request } from "./s3_calls.ts";
 import { isTransient, refusalOf, refused, type S3Refusal } from "./s3_errors.ts";
+import { abortUpload } from "./s3_unfinished.ts";
 import { elementOf, escapeXml } from "./s3_xml.ts";
 
 const MIB = 1024 * 1024;
@@ -178,17 +179,8 @@ async function settled(
 /** Give up an upload, so that its parts are not paid for. It is only an attempt: rules of the bucket can do it, too. */
 async function abort(calls: S3Calls, key: string, id: string): Promise<void> {
   try {
-    await calls.call({
-      method: "DELETE",
-      what: `the end of the upload of ${key}`,
-      key,
-      query: { uploadId: id },
-      takes: [404],
-      timeoutMs: ABORT_MS,
-      signal: AbortSignal.timeout(ABORT_MS),
-    }, async (found) => {
-      if (found.ok) await found.answer.discard();
-    });
+    const signal = AbortSignal.timeout(ABORT_MS);
+    await abortUpload(calls, key, id, { timeoutMs: ABORT_MS, signal });
   } catch (error) {
     if (!isError(error)) throw error;
   }

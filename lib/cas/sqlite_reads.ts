@@ -10,7 +10,7 @@ import type { Frame } from "./serving.ts";
 import { named } from "./sqlite_errors.ts";
 import { SqliteFrame } from "./sqlite_frame.ts";
 import { SqliteNames } from "./sqlite_names.ts";
-import { BytesBody, collect, drain, streamFrom } from "./streams.ts";
+import { BytesBody, collect, drain, placesIn, streamFrom } from "./streams.ts";
 
 /** How long a check counts, in milliseconds: disks may rot without a trace. */
 const CHECK_LIFETIME = 10 * 60 * 1000;
@@ -66,8 +66,7 @@ export class SqliteReads extends SqliteNames {
     using _use = this.use.hold(cid);
     await named(cid, () => this.check(found));
     const { length } = found.row;
-    const place = (at: number) => at < 0 ? Math.max(0, length + at) : Math.min(length, at);
-    return this.#body(found, found.part(place(from), place(to ?? length)));
+    return this.#body(found, found.part(...placesIn(length, from, to)));
   }
 
   async getFrame(cid: Cid): Promise<Frame | null> {

@@ -104,6 +104,12 @@ export async function collect(
   return concat(parts, length);
 }
 
+/** `from` and `to` as `Array.slice` counts them, as places in `length` bytes. */
+export function placesIn(length: number, from: number, to = length): [number, number] {
+  const place = (at: number) => at < 0 ? Math.max(0, length + at) : Math.min(length, at);
+  return [place(from), place(to)];
+}
+
 /** Bytes `from` up to and without `to` of what `source` yields. */
 export async function* slice(
   source: AsyncGenerator<Uint8Array>,

@@ -53,7 +53,7 @@ async function readText(request: Request, maxBytes: number, seconds: number): Pr
   return await isSettledSoon(text) ? await text : await inTime(() => text, seconds);
 }
 
-/** Microtasks until a body that is there is given: 3 with Deno 2.9, and some more for other versions. */
+/** Microtasks until a body that is there is given: 2 or 4 with Deno 2.6 and 2.9, and some more for other versions. */
 const SOON = 12;
 
 /** Whether `promise` settles without anything else happening first. */
